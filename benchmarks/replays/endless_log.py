@@ -26,8 +26,8 @@ import pyarrow.compute as pc
 
 from wayeb_py.files.formats.block import Block
 from wayeb_py.files.projection import Wanted
+from wayeb_py.parallel.logs.back_pressure import Capacity, pass_time
 from wayeb_py.parallel.logs.log import OffsetRange, Offsets
-from wayeb_py.parallel.logs.pressure import Capacity, pass_time
 from wayeb_py.parallel.logs.replay import MAX, ReplayLog, Schedule
 
 ROUNDS = 1_000_000

@@ -2,7 +2,7 @@
 
 The steady state is what lies between two plans of batches, the first of them after some whole batches in which Python
 workers start and code is loaded. Between two plans everything is exact: the events taken, the time that passed, and the
-time in which a source's clock stopped (`wayeb_py.parallel.logs.pressure`).
+time in which a source's clock stopped (`wayeb_py.parallel.logs.back_pressure`).
 
 A detection's latency is from when its last event was offered (its source's clock reached its time) until its batch is
 in the sink. While a source waits, its next event is not offered yet: a high ratio hides a delay that latency does not
@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from benchmarks.replays.endless_log import EndlessLog
-from wayeb_py.parallel.logs.pressure import SourceState
+from wayeb_py.parallel.logs.back_pressure import SourceState
 from wayeb_py.parallel.logs.replay import MAX
 from wayeb_py.parallel.wire.shards import shard_of
 

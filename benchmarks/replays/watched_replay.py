@@ -39,14 +39,14 @@ from benchmarks.replays.steady_state import F64, Steady, latency_s, steady, time
 from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.health import gauge
+from wayeb_py.parallel.logs.back_pressure import Capacity, SourceState, offsets_taken, read_states
 from wayeb_py.parallel.logs.log import OffsetRange, Offsets
-from wayeb_py.parallel.logs.pressure import Capacity, SourceState, offsets_taken, read_states
 from wayeb_py.parallel.logs.replay import MAX
 from wayeb_py.parallel.logs.replay_store import store_events
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.sinks.sinks import Batch, ParquetSink
 from wayeb_py.parallel.spark.session import open_session
-from wayeb_py.parallel.stream.spread import Scheme
+from wayeb_py.parallel.stream.plan import Scheme
 from wayeb_py.parallel.stream.stream import stream
 from wayeb_py.parallel.wire.detection_id import DETECTION_ID, with_ids
 from wayeb_py.patterns import Patterns

@@ -40,7 +40,7 @@ from wayeb_py.parallel.batch.task import AsideLog, JobSpec, SetAside, conformed,
 from wayeb_py.parallel.spark.pattern_bundle import pack_patterns
 from wayeb_py.parallel.spark.task_errors import Raised
 from wayeb_py.parallel.spark.task_slots import count_task_slots
-from wayeb_py.parallel.wire.found_schema import schema_of_found
+from wayeb_py.parallel.wire.output_schema import output_schema
 from wayeb_py.parallel.wire.packer import Packer, open_events
 from wayeb_py.parallel.wire.parcel import DDL, Parcel, from_batch, pack, to_batch, unpack
 from wayeb_py.parallel.wire.routing import SHARDS_A_WORKER, Routing, route_by_hash, route_to_groups
@@ -83,7 +83,7 @@ def recognise(
     spark = events.sparkSession
     wanted = patterns.wanted
     taken, schema = _taken(events, wanted)
-    found = schema_of_found(patterns, schema, what == "episodes")
+    found = output_schema(patterns, schema, what == "episodes")
     n_workers = count_task_slots(spark.sparkContext) if shards is None or scheme == "pattern" else 1
     routing = route_by_hash(shards or SHARDS_A_WORKER * n_workers, heavy_keys(heavy, schema.field(0)))
     groups: tuple[tuple[str, ...], ...] = ()

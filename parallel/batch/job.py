@@ -40,7 +40,7 @@ from wayeb_py.parallel.spark.pattern_bundle import pack_patterns
 from wayeb_py.parallel.spark.session import open_session
 from wayeb_py.parallel.spark.task_errors import watched
 from wayeb_py.parallel.spark.task_slots import count_task_slots
-from wayeb_py.parallel.wire.found_schema import schema_of_found
+from wayeb_py.parallel.wire.output_schema import output_schema
 from wayeb_py.parallel.wire.parcel import Parcel, unpack
 from wayeb_py.run.sources import Positions, paths_by_stream, refuse_own_input
 from wayeb_py.run.summary import Progress, Summary, summarise
@@ -105,7 +105,7 @@ def run(
         joined = schema_of_all(patterns, {name: reader.schema for name, reader in readers.items()})
         found = joined.episodes if episodes else joined.detections
     else:
-        found = schema_of_found(patterns, next(iter(readers.values())).schema, episodes)
+        found = output_schema(patterns, next(iter(readers.values())).schema, episodes)
     positions = Positions(patterns, by_stream, since_s, until_s) if target.format in ("geojson", "kml") else None
     with ExitStack() as stack:
         if spark is None:

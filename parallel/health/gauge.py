@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wayeb_py.clock import SYSTEM, Clock
-from wayeb_py.parallel.logs.log import Log, Offsets
-from wayeb_py.parallel.logs.pressure import (
+from wayeb_py.parallel.logs.back_pressure import (
     Capacity,
     LivePressure,
     SourceState,
@@ -21,6 +20,7 @@ from wayeb_py.parallel.logs.pressure import (
     read_states,
     write_states,
 )
+from wayeb_py.parallel.logs.log import Log, Offsets
 
 FOLDER = "health"  # beside the checkpoint
 FILE = "gauge.json"

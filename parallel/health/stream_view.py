@@ -25,8 +25,8 @@ from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.errors import WayebError
 from wayeb_py.parallel.health.gauge import FILE
 from wayeb_py.parallel.health.totals import Totals, load_totals, save_totals
+from wayeb_py.parallel.logs.back_pressure import Arrivals, Capacity, SourceState, pass_time, read_states
 from wayeb_py.parallel.logs.log import Log, LogClock, Offsets
-from wayeb_py.parallel.logs.pressure import Arrivals, Capacity, SourceState, pass_time, read_states
 
 WINDOW_S = 30.0
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from wayeb_py.files.formats.block import Block
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.logs.log import Log, OffsetRange, Offsets
-from wayeb_py.parallel.logs.several import SeveralLogs
+from wayeb_py.parallel.logs.several_logs import SeveralLogs
 from wayeb_py.parallel.recovery.start import extend_schema
 from wayeb_py.patterns import Patterns
 

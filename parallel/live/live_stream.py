@@ -28,14 +28,14 @@ from wayeb_py.parallel.live.inputs import Inputs
 from wayeb_py.parallel.live.loop import Loop, LoopOptions
 from wayeb_py.parallel.live.resume import Resumed, Resuming, Version, check_ends
 from wayeb_py.parallel.live.watching import Watcher
+from wayeb_py.parallel.logs.back_pressure import Capacity
 from wayeb_py.parallel.logs.log import Log, OffsetRange
-from wayeb_py.parallel.logs.pressure import Capacity
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint, Manifest, begin, refuse_other
 from wayeb_py.parallel.recovery.start import begin_version, last_schema, mind_functions
 from wayeb_py.parallel.sinks.sinks import AsideFolder, Prompt, Sink
 from wayeb_py.parallel.stream.bad_row_limit import Tolerance
 from wayeb_py.parallel.wire.detection_id import with_id_first
-from wayeb_py.parallel.wire.found_schema import refuse_service
+from wayeb_py.parallel.wire.output_schema import refuse_service
 from wayeb_py.patterns import Patterns
 
 MAX_ROWS = 2_000_000

@@ -55,7 +55,7 @@ from wayeb_py.parallel.logs.file_ranges import (
     name_fault,
 )
 from wayeb_py.parallel.logs.file_rows import read_range
-from wayeb_py.parallel.logs.journal import Journal, render_journal
+from wayeb_py.parallel.logs.folder_journal import FolderJournal, render_journal
 from wayeb_py.parallel.logs.log import Log, NoEventsError, OffsetRange, Offsets
 
 SAMPLED_FILES = 8  # of the oldest, and of the newest
@@ -79,7 +79,7 @@ class _Waited:
     holds: bool = False  # whether other files wait for it
 
 
-_journals: dict[Path, Journal] = {}  # a task would otherwise read all of it for a single range
+_journals: dict[Path, FolderJournal] = {}  # a task would otherwise read all of it for a single range
 _loading = threading.Lock()
 
 
@@ -273,19 +273,19 @@ class FolderLog(Log):
 
     # The journal.
 
-    def _load(self) -> Journal:
+    def _load(self) -> FolderJournal:
         """The journal, with everything added since this process last looked."""
         try:
             with _loading, open(self.journal, "rb") as file:
                 journal_id = file.readline()
                 known = _journals.get(self.journal)
                 if known is None or known.id != journal_id:
-                    known = _journals[self.journal] = Journal(journal_id)
+                    known = _journals[self.journal] = FolderJournal(journal_id)
                 file.seek(known.n_bytes)
                 content = file.read()
                 known.add(content[: content.rfind(b"\n") + 1])  # half a line comes from a writer that died
         except FileNotFoundError:
-            return Journal(b"")
+            return FolderJournal(b"")
         except (ValueError, TypeError):
             _journals.pop(self.journal, None)
             raise DataError(
@@ -321,7 +321,7 @@ class FolderLog(Log):
 
     # The folder.
 
-    def _find_new(self, known: Journal) -> list[FileRange]:
+    def _find_new(self, known: FolderJournal) -> list[FileRange]:
         self._look += 1
         ends = {partition: ranges[-1].end for partition, ranges in known.ranges.items()}
         found: list[FileRange] = []

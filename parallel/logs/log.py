@@ -23,7 +23,7 @@ import pyarrow as pa
 from wayeb_py.errors import DataError
 from wayeb_py.files.formats.block import Block
 from wayeb_py.files.projection import Wanted
-from wayeb_py.parallel.logs.pressure import Capacity, SourceState
+from wayeb_py.parallel.logs.back_pressure import Capacity, SourceState
 
 Offsets = dict[str, int]  # by partition; the offset of the next event
 

@@ -1,7 +1,7 @@
 """A data set becomes a live stream: events are offered when their own time has come, sped up by any factor.
 
 The log has a clock. It stops while the buffer between source and recogniser is full, so a recogniser that is too slow
-makes the replay late, and the time it stopped over the time that passed is the back-pressure ratio (`pressure`). After
+makes the replay late, and the time it stopped over the time that passed is the ratio of `back_pressure`. After
 a restart the clock continues from the offsets of the checkpoint. At the speed `max` everything is due at once, and the
 source waits whenever the recogniser has not taken what fits.
 """
@@ -20,8 +20,8 @@ from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.errors import DataError
 from wayeb_py.files.formats.block import Block, Selection, TimeRange, arrange
 from wayeb_py.files.projection import Wanted
+from wayeb_py.parallel.logs.back_pressure import Capacity, SourceState, pass_time, take
 from wayeb_py.parallel.logs.log import Log, OffsetRange, Offsets
-from wayeb_py.parallel.logs.pressure import Capacity, SourceState, pass_time, take
 from wayeb_py.parallel.logs.replay_store import read_rows, read_store, to_block
 
 CAPACITY = Capacity(seconds=10.0)
@@ -69,7 +69,7 @@ class Schedule:
 
 
 class ReplayLog(Log):
-    """A `Log` over a store that `store_events` made; see `pressure` for its clock."""
+    """A `Log` over a store that `store_events` made; see `back_pressure` for its clock."""
 
     def __init__(
         self,

@@ -31,11 +31,11 @@ from wayeb_py.parallel.spark.pattern_bundle import open_patterns, pack_patterns
 from wayeb_py.parallel.stream.shard_operator import ShardPatterns, ShardQuery, recognise_by_shard
 from wayeb_py.parallel.wire import parcel
 from wayeb_py.parallel.wire.detection_id import with_id_first
-from wayeb_py.parallel.wire.found_schema import (
+from wayeb_py.parallel.wire.output_schema import (
+    output_schema,
     refuse_service,
     refuse_several_entities,
     refuse_several_streams,
-    schema_of_found,
 )
 from wayeb_py.parallel.wire.packer import PLACE, STREAMED_ROWS, Packer
 from wayeb_py.parallel.wire.parcel import Parcel
@@ -95,7 +95,7 @@ def _result_schema(patterns: Patterns, schema: pa.Schema, episodes: bool) -> pa.
     refuse_several_streams(patterns)
     refuse_several_entities(patterns)
     refuse_service(patterns)
-    found = with_id_first(schema_of_found(patterns, schema, episodes))
+    found = with_id_first(output_schema(patterns, schema, episodes))
     return pa.schema([pa.field(field.name, _plain(field.type)) for field in found])
 
 

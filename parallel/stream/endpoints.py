@@ -16,8 +16,8 @@ from pathlib import Path
 
 from wayeb_py.errors import DataError
 from wayeb_py.files.tables import is_table
+from wayeb_py.parallel.logs.back_pressure import Capacity
 from wayeb_py.parallel.logs.log import Log
-from wayeb_py.parallel.logs.pressure import Capacity
 from wayeb_py.parallel.receive.address import is_address, parse_address
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.sinks.deliveries import is_delivered, open_delivery
@@ -71,7 +71,7 @@ def open_spark_log(
     if len(patterns.meaning.streams) == 1:
         (own,) = sources.values() or ([],)
         return open_logs(own, checkpoint, patterns, speed=speed, partitions=partitions, capacity=capacity)
-    from wayeb_py.parallel.logs.several import StreamLogs  # for start-up time
+    from wayeb_py.parallel.logs.several_logs import StreamLogs  # for start-up time
 
     for own in sources.values():
         _refuse_replay(own)
@@ -158,7 +158,7 @@ def _refuse_received(sources: Sequence[str]) -> None:
 
 
 def _several(logs: Sequence[Log]) -> Log:
-    from wayeb_py.parallel.logs.several import SeveralLogs  # for start-up time
+    from wayeb_py.parallel.logs.several_logs import SeveralLogs  # for start-up time
 
     return SeveralLogs(logs)
 

@@ -34,7 +34,7 @@ from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.errors import DataError
 from wayeb_py.files.formats.block import Block
 from wayeb_py.parallel.durable import failpoints
-from wayeb_py.parallel.logs.several import stream_of
+from wayeb_py.parallel.logs.several_logs import stream_of
 from wayeb_py.parallel.recovery.offset import STEPS_OF_SILENCE, silent_since
 from wayeb_py.parallel.recovery.snapshots import Epoch, Snapshot
 from wayeb_py.parallel.stream.stream_recogniser import StreamRecogniser

@@ -24,8 +24,8 @@ from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.health.failure import as_error
 from wayeb_py.parallel.health.gauge import gauge_of, has_ended
 from wayeb_py.parallel.health.stream_summary import StreamSummary
+from wayeb_py.parallel.logs.back_pressure import Capacity
 from wayeb_py.parallel.logs.log import Log
-from wayeb_py.parallel.logs.pressure import Capacity
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint, begin, refuse_other
 from wayeb_py.parallel.recovery.ledger import Ledger, LedgerEntry
 from wayeb_py.parallel.recovery.recover import recover
@@ -33,11 +33,11 @@ from wayeb_py.parallel.recovery.start import begin_version, find_schema, mind_fu
 from wayeb_py.parallel.sinks.sinks import AsideFolder, Batch, Sink
 from wayeb_py.parallel.stream.bad_row_limit import Tolerance
 from wayeb_py.parallel.stream.gather import gather
+from wayeb_py.parallel.stream.plan import Asked, StreamPlan, make_frame, plan_stream
 from wayeb_py.parallel.stream.source import SourceOptions
-from wayeb_py.parallel.stream.spread import Asked, Spread, make_frame, spread_stream
 from wayeb_py.parallel.stream.task import StreamContext
 from wayeb_py.parallel.wire.detection_id import with_id_first
-from wayeb_py.parallel.wire.found_schema import refuse_no_stream, refuse_service, schema_of_found
+from wayeb_py.parallel.wire.output_schema import output_schema, refuse_no_stream, refuse_service
 from wayeb_py.parallel.wire.overflow import Overflow
 from wayeb_py.patterns import Patterns
 
@@ -117,18 +117,18 @@ def stream(
             return summary
         if known is None:
             manifest.origin = log.latest() if checkpoint.restart == "now" else log.earliest()
-        spread = spread_stream(
+        plan = plan_stream(
             scheme,
             patterns,
             log,
             schema,
             workers=workers,
             source_parallelism=source_parallelism,
-            before=Spread.from_json(manifest.spread) if manifest.spread else None,
+            before=StreamPlan.from_json(manifest.spread) if manifest.spread else None,
         )
-        say(str(spread))
-        manifest.spread = spread.to_json()
-        begin_version(checkpoint, manifest, patterns, spread.groups or (patterns.names,), schema, say)
+        say(str(plan))
+        manifest.spread = plan.to_json()
+        begin_version(checkpoint, manifest, patterns, plan.groups or (patterns.names,), schema, say)
         ledger.begin(manifest.to_json(), entries)
         context = StreamContext(log, checkpoint.folder, episodes, idle_s is not None, manifest.stream_id, no_pickle)
         ends = final and (once or log.ends() is not None)
@@ -140,8 +140,8 @@ def stream(
             max_rows=max_rows,
             idle_s=idle_s,
             ends=ends,
-            shards=spread.n_shards,
-            readers=spread.n_readers if spread.n_shards else 0,
+            shards=plan.n_shards,
+            readers=plan.n_readers if plan.n_shards else 0,
             gauge=gauge,
             clocked=bool(patterns.clocked),
         )
@@ -156,7 +156,7 @@ def stream(
         # Errors of a sink are raised below: py4j would print them as well, with both languages' frames.
         logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
         session.conf.set("spark.sql.streaming.pollingDelay", f"{int(POLL_S * 1000)}ms")
-        for name, value in spread.settings.items():
+        for name, value in plan.settings.items():
             session.conf.set(name, value)
         writer = make_frame(session, options).writeStream.foreachBatch(run.take)
         writer = writer.option("checkpointLocation", checkpoint.spark_folder.as_uri())
@@ -184,7 +184,7 @@ def stream(
 # Before the first batch.
 def _columns(patterns: Patterns, schema: pa.Schema, episodes: bool) -> pa.Schema:
     """The columns of all detections of the stream, in the same order in every batch."""
-    return with_id_first(schema_of_found(patterns, schema, episodes))
+    return with_id_first(output_schema(patterns, schema, episodes))
 
 
 # Batch by batch.

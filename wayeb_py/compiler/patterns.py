@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from wayeb_py import dsl
 from wayeb_py.compiler.for_each import Runnable, list_runnables
 from wayeb_py.compiler.limits import DEFAULT_LIMITS, Limits
-from wayeb_py.compiler.needs import needs_of, reads
+from wayeb_py.compiler.needed_columns import needed_columns, reads
 from wayeb_py.compiler.pattern import CompiledPattern, compile_pattern
 from wayeb_py.compiler.review.patterns import Sense, refuse_unsatisfiable_letters, review, sense_of
 from wayeb_py.compiler.rule_inputs import (
@@ -140,7 +140,7 @@ class CompiledPatterns:
             tuple(compiled[same[0]] for same in by_sense.values()),
             tuple(tuple(same) for same in by_sense.values()),
             warnings,
-            tuple(needs_of(meaning, meaning.stream)),
+            tuple(needed_columns(meaning, meaning.stream)),
             functions,
             limits,
             longest,
@@ -200,9 +200,9 @@ class CompiledPatterns:
             stream,
             self if are_all else self.of_stream(stream).select(single),
             self.of_stream(stream).select(silent) if silent else None,
-            # The only stream's may be those of more patterns than these: see `needs`.
-            self.needs if len(self.meaning.streams) == 1 else tuple(needs_of(self.meaning, stream)),
-            tuple(needs_of(self.meaning, stream, clocked)) if is_clocked else (),
+            # The only stream's may be those of more patterns than these.
+            self.needs if len(self.meaning.streams) == 1 else tuple(needed_columns(self.meaning, stream)),
+            tuple(needed_columns(self.meaning, stream, clocked)) if is_clocked else (),
             self._own_past(stream),
         )
 

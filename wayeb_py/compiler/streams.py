@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from fractions import Fraction
 from typing import Literal
 
-from wayeb_py.compiler.needs import reads
+from wayeb_py.compiler.needed_columns import reads
 from wayeb_py.compiler.rule_inputs import rule_reads
 from wayeb_py.dsl import meaning as m
 from wayeb_py.errors import DataError

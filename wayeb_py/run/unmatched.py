@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from wayeb_py.compiler.automata.regex import letters_of
 from wayeb_py.compiler.for_each import depends_on_place
-from wayeb_py.compiler.needs import reads
+from wayeb_py.compiler.needed_columns import reads
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import walk

@@ -32,7 +32,7 @@ from benchmarks.inputs.fleet_events import SIX_PATTERNS, fleet_file
 from benchmarks.replays.highest_speed import find_highest
 from benchmarks.replays.watched_replay import BUFFER_S, LIMIT, Setup, Subject, recognisers, replay
 from wayeb_py.parallel.logs.replay import MAX
-from wayeb_py.parallel.stream.spread import Scheme
+from wayeb_py.parallel.stream.plan import Scheme
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

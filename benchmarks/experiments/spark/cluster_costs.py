@@ -33,7 +33,7 @@ from wayeb_py.parallel.batch.plan import make_plan
 from wayeb_py.parallel.batch.schemes import SCHEMES, Scheme
 from wayeb_py.parallel.batch.task import AsideLog, JobSpec, recognise_events
 from wayeb_py.parallel.spark.pattern_bundle import pack_patterns
-from wayeb_py.parallel.wire.found_schema import schema_of_found
+from wayeb_py.parallel.wire.output_schema import output_schema
 from wayeb_py.parallel.wire.packer import Packer
 from wayeb_py.parallel.wire.packer import open_events as open_parcels
 from wayeb_py.parallel.wire.parcel import DDL, Parcel, from_batch, to_batch
@@ -154,7 +154,7 @@ def read_all(reader: EventReader) -> int:
 def spec_of(bench: Bench, patterns: wayeb_py.Patterns) -> JobSpec:
     """What tasks need to know that recognise here, and write their detections into the folder."""
     reader = bench.reader(patterns)
-    found = schema_of_found(patterns, reader.schema, False)
+    found = output_schema(patterns, reader.schema, False)
     time_range, folder = reader.selection.time_range, str(bench.folder)
     return JobSpec(pack_patterns(patterns), reader.schema, found, time_range, False, (), folder)
 

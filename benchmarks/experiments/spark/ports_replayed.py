@@ -22,7 +22,7 @@ from benchmarks.inputs.ports_sea import HALF_A_YEAR_DAYS, SEED, port_patterns, s
 from benchmarks.replays.highest_speed import find_highest
 from benchmarks.replays.watched_replay import LIMIT, Replayed, Setup, Subject, recognisers, replay
 from wayeb_py.parallel.logs.replay import MAX
-from wayeb_py.parallel.stream.spread import Scheme
+from wayeb_py.parallel.stream.plan import Scheme
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

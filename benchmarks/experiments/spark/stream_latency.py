@@ -14,7 +14,7 @@ import wayeb_py
 from benchmarks.harness.measure import Figure, start
 from benchmarks.inputs.fleet_events import SIX_PATTERNS, fleet_file
 from benchmarks.replays.watched_replay import LIMIT, Setup, Subject, recognisers, replay
-from wayeb_py.parallel.stream.spread import Scheme
+from wayeb_py.parallel.stream.plan import Scheme
 
 N_CORES = 2
 SCHEMES: tuple[Scheme, ...] = ("source", "partition")

@@ -34,7 +34,7 @@ from wayeb_py.parallel.batch.dataframe import recognise
 from wayeb_py.parallel.batch.plan import make_plan
 from wayeb_py.parallel.batch.task import JobSpec
 from wayeb_py.parallel.spark.pattern_bundle import pack_patterns
-from wayeb_py.parallel.wire.found_schema import schema_of_found
+from wayeb_py.parallel.wire.output_schema import output_schema
 from wayeb_py.parallel.wire.parcel import unpack
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def run_pools(spark: SparkSession, pools: list[Pool], folder: Path, way: Way) ->
         reader = open_events(layout(own, place), wanted)
         plan = make_plan(patterns, reader, scheme, workers)
         assert plan.scheme == scheme
-        found = schema_of_found(patterns, reader.schema, episodes)
+        found = output_schema(patterns, reader.schema, episodes)
         time_range = reader.selection.time_range
         spec = JobSpec(pack_patterns(patterns), reader.schema, found, time_range, episodes, plan.groups)
         context = schemes.JobContext.make(spark, spec)

@@ -19,7 +19,7 @@ from wayeb_py.parallel.batch.plan import make_plan
 from wayeb_py.parallel.batch.sample import sample_events
 from wayeb_py.parallel.batch.scheme_choice import Costs, JobFacts, SchemeChoice, decide, settled
 from wayeb_py.parallel.batch.splits import entity_splits
-from wayeb_py.parallel.stream.spread import Spread
+from wayeb_py.parallel.stream.plan import StreamPlan
 from wayeb_py.parallel.wire.routing import route
 from wayeb_py.patterns import Patterns, compile_patterns
 
@@ -136,8 +136,8 @@ def test_the_reason_compares_schemes_and_promises_no_seconds() -> None:
 
 
 def test_one_reader_recognises_and_two_recognise() -> None:
-    assert str(Spread("source", "as asked for", 1)).endswith(": 1 reader that recognises what it reads")
-    assert str(Spread("source", "as asked for", 2)).endswith(": 2 readers that recognise what they read")
+    assert str(StreamPlan("source", "as asked for", 1)).endswith(": 1 reader that recognises what it reads")
+    assert str(StreamPlan("source", "as asked for", 2)).endswith(": 2 readers that recognise what they read")
 
 
 def test_the_survey_counts_what_there_is_without_reading_it(tmp_path: Path, patterns: Patterns) -> None:

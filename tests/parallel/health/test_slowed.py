@@ -21,7 +21,7 @@ from wayeb_py.functions import UserFunction, predicate
 from wayeb_py.parallel.health import gauge
 from wayeb_py.parallel.health.report import Report, Reporting
 from wayeb_py.parallel.health.stream_view import Health, StreamView
-from wayeb_py.parallel.logs.pressure import Capacity, SourceState, read_states
+from wayeb_py.parallel.logs.back_pressure import Capacity, SourceState, read_states
 from wayeb_py.parallel.logs.replay import ReplayLog
 from wayeb_py.parallel.logs.replay_store import store_events
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint

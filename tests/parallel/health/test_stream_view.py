@@ -16,8 +16,8 @@ from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.health import gauge
 from wayeb_py.parallel.health.gauge import Gauge, GaugeOptions
 from wayeb_py.parallel.health.stream_view import Health
+from wayeb_py.parallel.logs.back_pressure import Capacity, SourceState, write_states
 from wayeb_py.parallel.logs.log import Offsets
-from wayeb_py.parallel.logs.pressure import Capacity, SourceState, write_states
 from wayeb_py.parallel.logs.replay import ReplayLog
 from wayeb_py.parallel.logs.replay_store import store_events
 from wayeb_py.parallel.stream.task_result import TaskResult

@@ -10,8 +10,8 @@ from wayeb_py import clock as clocks
 from wayeb_py.parallel.health import gauge
 from wayeb_py.parallel.health.gauge import Gauge, GaugeOptions
 from wayeb_py.parallel.health.stream_view import Health, StreamView
+from wayeb_py.parallel.logs.back_pressure import Capacity
 from wayeb_py.parallel.logs.log import Log, Offsets
-from wayeb_py.parallel.logs.pressure import Capacity
 
 SRE = """stream v {
     key id

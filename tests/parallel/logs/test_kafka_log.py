@@ -28,7 +28,7 @@ from wayeb_py.parallel.logs import kafka as kafka_log
 from wayeb_py.parallel.logs import messages
 from wayeb_py.parallel.logs.kafka import KafkaLog
 from wayeb_py.parallel.logs.log import NoEventsError, OffsetRange
-from wayeb_py.parallel.logs.several import SeveralLogs
+from wayeb_py.parallel.logs.several_logs import SeveralLogs
 from wayeb_py.parallel.recovery import start
 
 PATTERNS = wayeb_py.compile('stream s { key id time ts }\npattern P := (v > 5 and k = "a")\n')

@@ -42,7 +42,7 @@ from wayeb_py.parallel.health.gauge import FOLDER
 from wayeb_py.parallel.health.report import Report, Reporting
 from wayeb_py.parallel.health.stream_view import Health
 from wayeb_py.parallel.health.totals import load_totals
-from wayeb_py.parallel.logs.pressure import Capacity
+from wayeb_py.parallel.logs.back_pressure import Capacity
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.spark.session import require_spark
 from wayeb_py.parallel.stream.endpoints import aside_folder, open_logs, open_sink

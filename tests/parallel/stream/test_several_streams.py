@@ -27,21 +27,21 @@ from tests.parallel.stream.test_shard_operator import KeptState
 from wayeb_py.cli.event_files import read_named
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.logs.folder import FolderLog
-from wayeb_py.parallel.logs.several import StreamLogs
+from wayeb_py.parallel.logs.several_logs import StreamLogs
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.recovery.pattern_versions import keep_version
 from wayeb_py.parallel.recovery.snapshots import Epoch
 from wayeb_py.parallel.sinks.sinks import ParquetSink
 from wayeb_py.parallel.stream import shard_operator
 from wayeb_py.parallel.stream.endpoints import open_spark_log
+from wayeb_py.parallel.stream.plan import Asked, StreamPlan, plan_stream
 from wayeb_py.parallel.stream.shard_operator import PackedFrom, ShardPatterns, ShardQuery, _step, epoch_parcel
 from wayeb_py.parallel.stream.source import SourceOptions, StreamReader
-from wayeb_py.parallel.stream.spread import Asked, Spread, spread_stream
 from wayeb_py.parallel.stream.stream import stream
 from wayeb_py.parallel.stream.stream_recogniser import StreamRecogniser
 from wayeb_py.parallel.stream.task import StreamContext
 from wayeb_py.parallel.wire.event_schemas import by_stream, join_streams, wanted_by_stream
-from wayeb_py.parallel.wire.found_schema import refuse_several_entities, refuse_several_streams
+from wayeb_py.parallel.wire.output_schema import refuse_several_entities, refuse_several_streams
 from wayeb_py.parallel.wire.packer import Packer
 from wayeb_py.parallel.wire.parcel import Parcel, from_batch, unpack, unpack_lines
 from wayeb_py.parallel.wire.routing import route_by_hash
@@ -335,8 +335,8 @@ def test_a_replay_cannot_be_one_of_several_streams(patterns: Patterns, tmp_path:
 def test_what_cannot_be_spread_is_refused_with_a_remedy(patterns: Patterns, tmp_path: Path) -> None:
     log = StreamLogs({name: FolderLog(tmp_path, tmp_path / f"{name}.ndjson") for name in SCHEMAS})
 
-    def spread(chosen: Patterns, asked: Asked, before: Spread | None = None) -> Spread:
-        return spread_stream(asked, chosen, log, pa.schema([]), workers=3, source_parallelism=None, before=before)
+    def spread(chosen: Patterns, asked: Asked, before: StreamPlan | None = None) -> StreamPlan:
+        return plan_stream(asked, chosen, log, pa.schema([]), workers=3, source_parallelism=None, before=before)
 
     with pytest.raises(DataError) as caught:
         spread(patterns, "pattern")

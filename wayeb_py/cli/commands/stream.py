@@ -228,7 +228,7 @@ def run_stream(
     from wayeb_py.parallel.health.report import Report, Reporting
     from wayeb_py.parallel.health.stopping import stopping
     from wayeb_py.parallel.health.stream_view import Health
-    from wayeb_py.parallel.logs.pressure import Capacity
+    from wayeb_py.parallel.logs.back_pressure import Capacity
     from wayeb_py.parallel.logs.replay import read_speed
     from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 

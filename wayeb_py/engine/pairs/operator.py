@@ -24,7 +24,7 @@ import pyarrow as pa
 from wayeb_py.arrays import I32, I64, Bool
 from wayeb_py.compiler.automata.product import form_groups
 from wayeb_py.compiler.for_each import Runnable
-from wayeb_py.compiler.needs import asks_for_motion
+from wayeb_py.compiler.needed_columns import asks_for_motion
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.compiler.streams import stream_fingerprint
 from wayeb_py.dsl import meaning as m

@@ -18,7 +18,7 @@ from collections.abc import Collection, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wayeb_py.compiler.needs import reads
+from wayeb_py.compiler.needed_columns import reads
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.compiler.rule_inputs import emitted_for_rules, facts_of, members_of
 from wayeb_py.dsl import meaning as m

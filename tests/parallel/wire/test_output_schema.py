@@ -7,11 +7,11 @@ import pytest
 
 import wayeb_py
 from wayeb_py.errors import DataError
-from wayeb_py.parallel.wire.found_schema import (
+from wayeb_py.parallel.wire.output_schema import (
+    output_schema,
     refuse_service,
     refuse_several_entities,
     refuse_several_streams,
-    schema_of_found,
 )
 
 EVENTS = pa.schema([("id", pa.int32()), ("t", pa.timestamp("ms")), ("x", pa.float32())])
@@ -22,7 +22,7 @@ def test_the_columns_are_known_before_anything_is_fed() -> None:
     for episodes in (False, True):
         found = patterns.recognise(EVENTS.empty_table())
         expected = found.episodes().schema if episodes else found.to_arrow().schema
-        assert schema_of_found(patterns, EVENTS, episodes) == expected
+        assert output_schema(patterns, EVENTS, episodes) == expected
 
 
 PAIR = "pattern M for each pair a, b in s within 1 km fresh 1 h := (a.x > b.x) emit a.x as more\n"
@@ -40,7 +40,7 @@ PLACED = "stream s { key id time t position x, y motion x, y lateness 1 h attr y
 def test_what_looks_at_several_entities_has_columns_and_runs_where_partitions_are_known(text: str, what: str) -> None:
     patterns = wayeb_py.compile(text)
     events = EVENTS.append(pa.field("y", pa.float32()))
-    found = schema_of_found(patterns, events, False)
+    found = output_schema(patterns, events, False)
     assert found == patterns.recognise(events.empty_table()).to_arrow().schema
     assert "decided_ts" in found.names
     with pytest.raises(DataError, match=f"{what} goes by a clock over all entities"):
@@ -53,7 +53,7 @@ def test_several_streams_and_files_of_facts_alone_are_refused() -> None:
         refuse_several_streams(two)
     facts = wayeb_py.compile('facts a(x, y) from "a.csv"\nrule R := p: a, q: a where p.x = q.y\n')
     with pytest.raises(DataError, match="these rules read files of facts alone"):
-        schema_of_found(facts, EVENTS, False)
+        output_schema(facts, EVENTS, False)
 
 
 @pytest.mark.parametrize(

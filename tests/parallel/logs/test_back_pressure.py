@@ -20,8 +20,7 @@ from wayeb_py.clock import Clock
 from wayeb_py.errors import DataError
 from wayeb_py.files.formats.block import Block
 from wayeb_py.files.projection import Wanted
-from wayeb_py.parallel.logs.log import OffsetRange
-from wayeb_py.parallel.logs.pressure import (
+from wayeb_py.parallel.logs.back_pressure import (
     Arrivals,
     Capacity,
     LivePressure,
@@ -32,6 +31,7 @@ from wayeb_py.parallel.logs.pressure import (
     take,
     write_states,
 )
+from wayeb_py.parallel.logs.log import OffsetRange
 from wayeb_py.parallel.logs.replay import MAX, ReplayLog, Schedule, read_speed
 from wayeb_py.parallel.logs.replay_store import store_events
 from wayeb_py.parallel.stream.buffer import ReadAhead

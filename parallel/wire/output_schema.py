@@ -13,7 +13,7 @@ from wayeb_py.errors import DataError
 from wayeb_py.parallel.wire.event_schemas import by_stream, has_several
 
 
-def schema_of_found(patterns: CompiledPatterns, events: pa.Schema, episodes: bool) -> pa.Schema:
+def output_schema(patterns: CompiledPatterns, events: pa.Schema, episodes: bool) -> pa.Schema:
     """The columns of the patterns' detections in such events (`event_schemas`: of all streams); EventsError or
     DataError where they cannot run on them."""
     refuse_no_stream(patterns)

@@ -12,7 +12,7 @@ from wayeb_py.errors import Diagnostic
 from wayeb_py.files.projection import Need
 
 
-def needs_of(meaning: m.Meaning, stream: m.Stream, names: Container[str] | None = None) -> Iterator[Need]:
+def needed_columns(meaning: m.Meaning, stream: m.Stream, names: Container[str] | None = None) -> Iterator[Need]:
     """Key, time and order of a stream's events, then the attributes in the order in which patterns ask for them.
 
     The patterns and rules are those that read the stream; with `names`, those of them that have one.

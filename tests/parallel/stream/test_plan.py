@@ -18,8 +18,8 @@ from wayeb_py.errors import DataError
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.logs.folder import FolderLog
 from wayeb_py.parallel.logs.log import OffsetRange, Offsets
+from wayeb_py.parallel.stream.plan import StreamPlan, plan_stream
 from wayeb_py.parallel.stream.shard_packing import cut_ranges
-from wayeb_py.parallel.stream.spread import Spread, spread_stream
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class TableLog:
         return {str(number): 10 for number in range(self.n_partitions)}
 
 
-def spread(log: TableLog, asked: str = "auto", before: Spread | None = None, **numbers: int | None) -> Spread:
+def spread(log: TableLog, asked: str = "auto", before: StreamPlan | None = None, **numbers: int | None) -> StreamPlan:
     asked_for: dict[str, int | None] = {"workers": None, "source_parallelism": None}
     patterns = wayeb_py.compile(SOURCE)
-    return spread_stream(asked, patterns, log, pa.schema([]), before=before, **asked_for | numbers)  # type: ignore[arg-type]
+    return plan_stream(asked, patterns, log, pa.schema([]), before=before, **asked_for | numbers)  # type: ignore[arg-type]
 
 
 def test_a_stream_is_recognised_where_it_is_read_unless_the_numbers_differ() -> None:
@@ -44,7 +44,7 @@ def test_a_stream_is_recognised_where_it_is_read_unless_the_numbers_differ() -> 
     assert spread(log).scheme == "source"
     assert spread(log, workers=2, source_parallelism=2).scheme == "source"
     assert spread(log, workers=1).scheme == "source"  # the partitions take turns
-    assert spread(log, workers=4) == Spread(
+    assert spread(log, workers=4) == StreamPlan(
         "partition", "because the source has 2 partitions, and 4 are to recognise", 2, 8
     )
     assert spread(log, workers=4, source_parallelism=3).n_readers == 3
@@ -55,7 +55,7 @@ def test_the_shards_of_a_checkpoint_stay_while_workers_come_and_go() -> None:
     begun = spread(TableLog("folder:/x", 2), workers=4)
     gone_on = spread(TableLog("folder:/x", 2), before=begun, workers=9)
     assert (gone_on.scheme, gone_on.n_shards) == ("partition", 8)
-    assert Spread.from_json(json.loads(json.dumps(begun.to_json()))) == begun
+    assert StreamPlan.from_json(json.loads(json.dumps(begun.to_json()))) == begun
     with pytest.raises(DataError, match="begun with --scheme partition"):
         spread(TableLog("folder:/x", 2), "source", before=begun)
 
@@ -75,7 +75,7 @@ def test_patterns_stay_in_their_group_and_new_ones_go_where_the_least_is_to_do(t
     wanted = Wanted.from_needs(patterns.needs, None)
     schema = log.schema(wanted)
     assert schema is not None
-    begun = spread_stream("pattern", patterns, log, schema, workers=3, source_parallelism=None)
+    begun = plan_stream("pattern", patterns, log, schema, workers=3, source_parallelism=None)
     assert sorted(name for group in begun.groups for name in group) == sorted(patterns.names)
     assert len(begun.groups) == 3
 
@@ -84,7 +84,7 @@ def test_patterns_stay_in_their_group_and_new_ones_go_where_the_least_is_to_do(t
         "\n".join(line for line in SOURCE.splitlines() if not any(f"pattern {name} " in line for name in gone))
         + "\npattern Added := (speed > 9)\n"
     )
-    gone_on = spread_stream("auto", changed, log, schema, workers=8, source_parallelism=None, before=begun)
+    gone_on = plan_stream("auto", changed, log, schema, workers=8, source_parallelism=None, before=begun)
     assert gone_on.groups == (("Added",), *begun.groups[1:])
     assert gone_on.groups[1] == kept
 
@@ -103,8 +103,8 @@ def test_what_looks_at_several_entities_has_one_shard() -> None:
     patterns = wayeb_py.compile("stream s { key id time t lateness 1 h }\npattern Gone := (x > 1) ; silence 1 h\n")
     log, schema = TableLog("folder:/x", 3), pa.schema([])
 
-    def of_several(asked: str = "auto", before: Spread | None = None) -> Spread:
-        return spread_stream(asked, patterns, log, schema, workers=4, source_parallelism=2, before=before)  # type: ignore[arg-type]
+    def of_several(asked: str = "auto", before: StreamPlan | None = None) -> StreamPlan:
+        return plan_stream(asked, patterns, log, schema, workers=4, source_parallelism=2, before=before)  # type: ignore[arg-type]
 
     begun = of_several()
     assert str(begun) == "scheme partition, because `Gone` looks at more than one entity's events: 2 readers, 1 shard"
@@ -112,6 +112,6 @@ def test_what_looks_at_several_entities_has_one_shard() -> None:
     for asked in ("source", "pattern"):
         with pytest.raises(DataError, match=f"the scheme `{asked}` moves no events between tasks, and `Gone` looks"):
             of_several(asked)
-    for before in (Spread("source", "", 3), Spread("partition", "", 3, 8)):
+    for before in (StreamPlan("source", "", 3), StreamPlan("partition", "", 3, 8)):
         with pytest.raises(DataError, match=r"begun with (the scheme source|8 shards), and its state lies accordingly"):
             of_several(before=before)

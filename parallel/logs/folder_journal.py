@@ -14,7 +14,7 @@ from wayeb_py.parallel.durable.sealed_files import seal, unseal
 from wayeb_py.parallel.logs.file_ranges import FileRange
 
 
-class Journal:
+class FolderJournal:
     """What a process has read of a journal: ranges by partition, in their order."""
 
     def __init__(self, journal_id: bytes) -> None:

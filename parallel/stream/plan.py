@@ -46,7 +46,7 @@ _REPEATABLE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class StreamPlan:
     """A scheme with its numbers."""
 
     scheme: Scheme
@@ -78,11 +78,11 @@ class Spread:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, kept: dict[str, Any]) -> Spread:
+    def from_json(cls, kept: dict[str, Any]) -> StreamPlan:
         return cls(**kept | {"groups": tuple(tuple(group) for group in kept["groups"])})
 
 
-def spread_stream(
+def plan_stream(
     asked: Asked,
     patterns: Patterns,
     log: Log,
@@ -90,8 +90,8 @@ def spread_stream(
     *,
     workers: int | None,
     source_parallelism: int | None,
-    before: Spread | None = None,
-) -> Spread:
+    before: StreamPlan | None = None,
+) -> StreamPlan:
     """The requested scheme, or the one that suits the log and the numbers; `before` is the one that the checkpoint
     began with. `workers` is None where the user does not say how many are to recognise."""
     n_partitions = max(1, len(log.latest()))
@@ -121,7 +121,7 @@ def spread_stream(
         )
     if scheme == "partition":
         n_shards = SHARDS_A_WORKER * (workers or UNTOLD_WORKERS) if before is None else before.n_shards
-        return Spread(scheme, why, source_parallelism or n_partitions, n_shards)
+        return StreamPlan(scheme, why, source_parallelism or n_partitions, n_shards)
     if source_parallelism is not None and source_parallelism != n_partitions:
         raise DataError(
             f"the source has {counted(n_partitions, 'partition')}, and in scheme {scheme} each is read by one task: "
@@ -130,12 +130,12 @@ def spread_stream(
             hint="use --scheme partition; or split the source by entity (a folder: into part=0/, part=1/, …)",
         )
     if scheme == "source":
-        return Spread(scheme, why, n_partitions)
+        return StreamPlan(scheme, why, n_partitions)
     if before is not None:
-        return Spread(scheme, why, n_partitions, groups=_regrouped(before.groups, patterns, log, schema))
+        return StreamPlan(scheme, why, n_partitions, groups=_regrouped(before.groups, patterns, log, schema))
     n_groups = max(2, -(-(workers or UNTOLD_WORKERS) // n_partitions))
     costs = measure_costs(patterns, sample_log(log, patterns, schema))
-    return Spread(scheme, why, n_partitions, groups=equal_groups(patterns, costs, n_groups))
+    return StreamPlan(scheme, why, n_partitions, groups=equal_groups(patterns, costs, n_groups))
 
 
 def _choose(asked: Asked, n_partitions: int, workers: int | None, source_parallelism: int | None) -> tuple[Scheme, str]:
@@ -151,7 +151,7 @@ def _choose(asked: Asked, n_partitions: int, workers: int | None, source_paralle
     return "source", f"because {has}, each with all events of its entities"
 
 
-def _in_one_shard(asked: Asked, patterns: Patterns, n_readers: int, before: Spread | None) -> Spread:
+def _in_one_shard(asked: Asked, patterns: Patterns, n_readers: int, before: StreamPlan | None) -> StreamPlan:
     """Patterns that look at several entities: any number of readers, and one shard, which has all events and a clock
     over the log's partitions."""
     require_partition(asked, patterns)
@@ -163,7 +163,7 @@ def _in_one_shard(asked: Asked, patterns: Patterns, n_readers: int, before: Spre
             f"`{patterns.clocked[0]}` looks at more than one entity's events, which needs one",
             hint="run the new patterns with a checkpoint of their own, or begin anew: --restart",
         )
-    return Spread("partition", why, n_readers, 1)
+    return StreamPlan("partition", why, n_readers, 1)
 
 
 def make_frame(spark: SparkSession, options: SourceOptions) -> DataFrame:

@@ -1,7 +1,7 @@
 """Several logs become one: their partitions side by side, each under the number of its log, or under its stream.
 
 All events of an entity are in one partition, as in any log; which of the logs has it does not matter. Where an entity
-may come from several of them, the stream has to be repartitioned by entity (`spread`), and a lateness says how late one
+may come from several of them, the stream is repartitioned by entity (`stream.plan`), and a lateness says how late one
 source may be against another. Where a pattern file has several streams, each has a log of its own.
 """
 
