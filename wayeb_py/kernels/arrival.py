@@ -48,6 +48,37 @@ def _ask_for(entity, words):  # type: ignore[no-untyped-def]
     prefetch(words.last_ts, entity)
 
 
+@inlined
+def _link(row, entity, ts, forget, words, arrived, n_present):  # type: ignore[no-untyped-def]
+    """Links one event; returns how many entities are present then, or -1 - that number where time runs backwards."""
+    e = np.uint64(entity[row])  # without a sign, which would have to be checked
+    t = ts[row]
+    before = words.last_row[e]
+    if before >= 0:
+        last = ts[before]
+        next_seq = arrived.seq[before] + 1
+    else:
+        arrived.present[n_present] = entity[row]
+        n_present += 1
+        next_seq = words.length[e]
+        last = words.last_ts[e] if next_seq > 0 else t
+    if t < last:
+        return -1 - n_present
+    gap = span(t, last)
+    new_word = next_seq == 0 or (forget >= 0 and gap > forget)
+    arrived.fresh[row] = new_word
+    if new_word:
+        arrived.seq[row] = 0
+        arrived.link[row] = -1
+        arrived.elapsed[row] = NEVER
+    else:
+        arrived.seq[row] = next_seq
+        arrived.link[row] = before
+        arrived.elapsed[row] = gap
+    words.last_row[e] = np.int32(row)
+    return n_present
+
+
 @kernel(two_i64(i32[::1], read_only(i64), i64, struct(WordArrays), struct(ArrivedRows)))
 def arrive(entity, ts, forget, words, arrived):  # type: ignore[no-untyped-def]
     """Links each event to its entity's event before, numbers it in its word, and says when a new word begins.
@@ -58,35 +89,18 @@ def arrive(entity, ts, forget, words, arrived):  # type: ignore[no-untyped-def]
     words, arrived = WordArrays(*words), ArrivedRows(*arrived)
     n_present = 0
     n = entity.shape[0]
-    looks_ahead = words.length.shape[0] > MANY
-    for row in range(n):
-        if looks_ahead and row + AHEAD < n:
-            _ask_for(np.int64(entity[row + AHEAD]), words)
-        e = np.uint64(entity[row])  # without a sign, which would have to be checked
-        t = ts[row]
-        before = words.last_row[e]
-        if before >= 0:
-            last = ts[before]
-            next_seq = arrived.seq[before] + 1
-        else:
-            arrived.present[n_present] = entity[row]
-            n_present += 1
-            next_seq = words.length[e]
-            last = words.last_ts[e] if next_seq > 0 else t
-        if t < last:
-            return row, n_present
-        gap = span(t, last)
-        new_word = next_seq == 0 or (forget >= 0 and gap > forget)
-        arrived.fresh[row] = new_word
-        if new_word:
-            arrived.seq[row] = 0
-            arrived.link[row] = -1
-            arrived.elapsed[row] = NEVER
-        else:
-            arrived.seq[row] = next_seq
-            arrived.link[row] = before
-            arrived.elapsed[row] = gap
-        words.last_row[e] = np.int32(row)
+    if words.length.shape[0] > MANY:
+        for row in range(n):
+            if row + AHEAD < n:
+                _ask_for(np.int64(entity[row + AHEAD]), words)
+            n_present = _link(row, entity, ts, forget, words, arrived, n_present)
+            if n_present < 0:
+                return row, -1 - n_present
+    else:
+        for row in range(n):
+            n_present = _link(row, entity, ts, forget, words, arrived, n_present)
+            if n_present < 0:
+                return row, -1 - n_present
     return n, n_present
 
 

@@ -90,6 +90,9 @@ class DetectionRows:
             column: np.array([p is not None and column in p.emit for p in own], dtype=bool) for column in schema.emitted
         }
         self._measured = MeasuredColumns(own, patterns.functions, self.times)
+        # Only these give several matches with one end, which are then in the order of their starts.
+        by_start = ("from all starts", "once from each start")
+        self._has_starts = any(pattern.which in by_start for pattern in patterns.meaning.patterns)
 
     def places_of(self, found: Found) -> I64:
         """The number of each detection's place; -1 where its pattern knows none."""
@@ -133,7 +136,8 @@ class DetectionRows:
         joined = replace(joined if at is None else joined.at(at), pattern=pattern)
         if are_in_order(joined.row, joined.pattern, joined.place):
             return joined
-        return joined.at(np.lexsort((joined.start_seq, joined.place, joined.pattern, joined.row)))
+        starts = (joined.start_seq,) if self._has_starts else ()
+        return joined.at(np.lexsort((*starts, joined.place, joined.pattern, joined.row)))
 
     def times(self, ticks: I64) -> pa.Array:
         """Ticks as values of the time column's type."""

@@ -17,7 +17,7 @@ from wayeb_py.compiler.for_each import PlaceLookup, Runnable, depends_on_place
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.stepping.encode import Encoder
 from wayeb_py.engine.stepping.pooled_lists import PooledLists
-from wayeb_py.engine.stepping.steppers import OUT_ROOM, Coder, DetectionBuffer, Found
+from wayeb_py.engine.stepping.steppers import OUT_ROOM, Coder, DetectionBuffer, Found, in_one
 from wayeb_py.engine.values import Chunk, Values, compare
 from wayeb_py.kernels.step_places import FarBefore, NearPlaces, PlaceAutomaton, PlaceSlots, step_places
 from wayeb_py.kernels.step_tables import Windows
@@ -113,7 +113,7 @@ class PlaceStepper:
             if row < 0:
                 row = -1 - row
                 self._make_room(int(chunk.entity[row]), int(first[row + 1] - first[row]))
-        return found
+        return in_one(found)
 
     def _make_room(self, entity: int, n_near: int) -> None:
         needed = int(self.slots.length[entity]) + 1 + n_near

@@ -12,7 +12,7 @@ from wayeb_py.compiler.automata.derivatives import Dfa
 from wayeb_py.compiler.axes import Axis
 from wayeb_py.compiler.pattern import CompiledPattern
 from wayeb_py.engine.stepping.pooled_lists import PooledLists, grown
-from wayeb_py.engine.stepping.steppers import OUT_ROOM, Coder, DetectionBuffer, Found, RunStepper
+from wayeb_py.engine.stepping.steppers import OUT_ROOM, Coder, DetectionBuffer, Found, RunStepper, in_one
 from wayeb_py.engine.values import Chunk
 from wayeb_py.kernels.step_runs import RunLists
 from wayeb_py.kernels.step_tables import Windows
@@ -66,7 +66,7 @@ class StartStepper(RunStepper):
                     slots.give_room(entity, needed)
                 if needed > self._buffer.room:
                     self._buffer = DetectionBuffer(2 * needed)
-        return found
+        return in_one(found)
 
 
 def _live_states(dfa: Dfa) -> Bool:

@@ -42,6 +42,16 @@ class Found:
         return Found(self.row[chosen], self.pattern[chosen], self.start_seq[chosen], self.start_ts[chosen], place)
 
 
+def in_one(parts: list[Found]) -> list[Found]:
+    """Parts of one stepper, which lie one after the other, as a single one: what follows costs by the part."""
+    if len(parts) < 2:
+        return parts
+    names = ("row", "pattern", "start_seq", "start_ts")
+    arrays: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    places = [part.place for part in parts if part.place is not None]
+    return [Found(**arrays, place=np.concatenate(places) if places else None)]
+
+
 class Coder:
     """A stepper's codes from the cells of all axes."""
 
@@ -168,7 +178,7 @@ class RunStepper:
                 slots.give_room(entity, 0)
                 if slots.room[entity] > len(self._scratch.state):
                     self._scratch = self._make_scratch(2 * int(slots.room[entity]))
-        return found
+        return in_one(found)
 
 
 class DetectionBuffer:
