@@ -1,11 +1,12 @@
 """Events of pairs as joins of tables: DuckDB and Polars, on one core.
 
 A cell is twice as large as the reach, so an event asks the four around the corner that is nearest to it: a sixth faster
-in Polars than nine cells as large as the reach, and the same in DuckDB. `range` joins by the cell and compares times,
-as a user would write it: it looks at all events of a cell, whatever their time. `buckets` also cuts time into pieces of
-some seconds and joins by those, which takes work by hand; 5, 10, 20 and 40 s were tried. Both engines get the unit
-vectors by their own sines, and compare chords, which needs no more trigonometry for a candidate. Polars runs its
-streaming engine, which was the faster one.
+in Polars than nine cells as large as the reach, and the same in DuckDB. A range join joins by the cell and compares
+times, as a user would write it: it looks at all events of a cell, whatever their time. `in_buckets` also cuts time into
+pieces of some seconds and joins by those, which takes work by hand; 5, 10, 20 and 40 s were tried. Both engines get the
+unit vectors by their own sines, and compare chords, which needs no more trigonometry for a candidate. Polars runs its
+streaming engine, which was the faster one. Both have one thread; the table is in each engine's own memory before the
+clock starts, in order, vessels numbered; cells, vectors, the next event of each vessel, join and sums are timed.
 """
 
 from __future__ import annotations
@@ -66,15 +67,15 @@ class InDuckDB:
 
 
 class InPolars:
-    """Polars over its own frame; buckets only, since without them it writes all events of a cell to memory."""
+    """Polars over its own frame, which is made before any clock starts."""
 
-    def __init__(self, heard: Heard) -> None:
+    def __init__(self, heard: Heard, in_buckets: bool) -> None:
         os.environ.setdefault("POLARS_MAX_THREADS", "1")  # it looks at its first import
         import polars as pl
 
         frame = pl.from_arrow(heard.table())
         assert isinstance(frame, pl.DataFrame)
-        self._frame, self._heard = frame, heard
+        self._frame, self._heard, self._in_buckets = frame, heard, in_buckets
 
     def __call__(self) -> Answer:
         import polars as pl
@@ -94,11 +95,12 @@ class InPolars:
         )
         last = pl.min_horizontal("until_t", col("t") + heard.fresh_s) // BUCKET_S
         names = {"n": "b_n", "vessel": "b_vessel", "t": "b_t", "x": "b_x", "y": "b_y", "z": "b_z"}
+        keys = ["cell", "bucket"] if self._in_buckets else ["cell"]
         newest = (
-            events.with_columns(bucket=pl.int_ranges("bucket", last + 1))
-            .explode("bucket")
-            .select("cell", "bucket", "until", *(col(name).alias(other) for name, other in names.items()))
-        )
+            events.with_columns(bucket=pl.int_ranges("bucket", last + 1)).explode("bucket")
+            if self._in_buckets
+            else events
+        ).select(*keys, "until", *(col(name).alias(other) for name, other in names.items()))
         steps = pl.LazyFrame({"step": AROUND}, schema={"step": pl.Int64})
         asking = (
             events.select("n", "vessel", "t", "x", "y", "z", "corner", "bucket")
@@ -106,7 +108,7 @@ class InPolars:
             .with_columns(cell=col("corner") + col("step"))
         )
         square = sum(((col(axis) - col(f"b_{axis}")) ** 2 for axis in ("y", "z")), (col("x") - col("b_x")) ** 2)
-        found = asking.join(newest, on=["cell", "bucket"]).filter(
+        found = asking.join(newest, on=keys).filter(
             col("b_n") < col("n"),
             col("n") < col("until"),
             col("t") - col("b_t") <= heard.fresh_s,
@@ -116,4 +118,3 @@ class InPolars:
         told = (col("n") * TIMES_EVENT + col("b_vessel").cast(pl.Int64) * TIMES_VESSEL) % MODULUS
         row = found.select(pl.len().alias("count"), told.sum().alias("sum")).collect(engine="streaming").row(0)
         return Answer(int(row[0]), int(row[1]))
-

@@ -99,3 +99,26 @@ def test_the_clock_waits_for_every_partition_but_for_those_that_are_away() -> No
     assert [(row["entity"], row["other"], row["ts"]) for row in found.to_arrow().to_pylist()] == [
         ("a", "b", 40), ("a", "b", 40)
     ]  # fmt: skip
+
+
+def test_where_an_entitys_ties_lie_in_several_partitions_the_order_column_decides() -> None:
+    ordered = STREAM.replace("time t in s", "time t in s  order n")
+    patterns = wayeb_py.compile(ordered + NEAR, lateness_s=LATENESS_S)
+    rows = [{**row, "n": n} for n, row in enumerate(sorted(scene(3, 0), key=lambda row: (row["t"], row["id"])))]
+    ties = [(row["id"], row["t"]) for row in rows]
+    assert len(set(ties)) < len(ties)
+    logs = [rows[nth::3] for nth in range(3)]
+    found = []
+    for seed in range(3):
+        dice, recogniser, at = random.Random(seed), wayeb_py.Recogniser(patterns), [0, 0, 0]
+        recogniser.bind(pa.Table.from_pylist(rows).schema)
+        parts = [recogniser.follow(PARTITIONS)]
+        while left := [nth for nth in range(3) if at[nth] < len(logs[nth])]:
+            nth = dice.choice(left)
+            batch = logs[nth][at[nth] : at[nth] + dice.choice([1, 3, 20])]
+            parts.append(recogniser.feed(pa.Table.from_pylist(batch), partition=PARTITIONS[nth]))
+            at[nth] += len(batch)
+        found.append(told([*parts, recogniser.finish()]))
+    whole = wayeb_py.Recogniser(patterns, order="sorted")
+    assert found == [told([whole.feed(pa.Table.from_pylist(rows)), whole.finish()])] * 3
+    assert found[0]

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+import shapely
 
 import wayeb_py
 from wayeb_py.patterns import compile_patterns
@@ -26,8 +27,9 @@ from wayeb_py.simulate import maritime as maritime_traffic
 from wayeb_py.simulate.fleet_scenes import ANYWHERE, SCENES
 from wayeb_py.simulate.generated_files import Generated, read_injected, read_occurrences, write_generated
 from wayeb_py.simulate.invented_roads import ROADS, road_point, write_roads
-from wayeb_py.simulate.invented_sea import coast_lat, write_sea
+from wayeb_py.simulate.invented_sea import ISLANDS, coast_lat, island_ring, write_sea
 from wayeb_py.simulate.maritime import LIE_RATES
+from wayeb_py.simulate.sea.passages import past_islands
 from wayeb_py.simulate.sea.scenes import coast_lats
 from wayeb_py.simulate.sea.transits import A_TRANSIT_FOR, EAST_END, WEST_END
 
@@ -163,6 +165,31 @@ def test_vessels_stay_on_the_water_and_move_no_faster_than_vessels() -> None:
     implied_kn = moved_m[same] / (np.diff(ms)[same] / 1000) / (1852 / 3600)
     jumped = implied_kn > 30
     assert jumped.sum() < 0.003 * len(honest)  # only where a position is a lie
+    ends = np.stack([np.column_stack([lon[:-1], lat[:-1]]), np.column_stack([lon[1:], lat[1:]])], axis=1)[same][~jumped]
+    ways = shapely.linestrings(ends)
+    assert not any(shapely.intersects(shapely.Polygon(island_ring(island[0])), ways).any() for island in ISLANDS)
+
+
+def test_vessels_with_an_island_ahead_sail_around_it() -> None:
+    for name, island_lon, island_lat, _, _ in ISLANDS:
+        island = shapely.Polygon(island_ring(name))
+        for bearing in range(0, 360, 15):
+            turn = np.radians(bearing)
+            lon = np.array([island_lon - 0.2 * np.sin(turn)])
+            lat = np.array([island_lat - 0.15 * np.cos(turn)])
+            to_lon, to_lat = 2 * island_lon - lon, 2 * island_lat - lat
+            way = [(lon[0], lat[0])]
+            for _ in range(200):
+                scale = np.cos(np.radians(lat))
+                straight = np.degrees(np.arctan2((to_lon - lon) * scale, to_lat - lat))
+                around = past_islands(lon, lat, to_lon, to_lat, straight)
+                turn = np.radians(np.where(np.isnan(around), straight, around))
+                lon, lat = lon + 0.003 * np.sin(turn) / scale, lat + 0.003 * np.cos(turn)
+                way.append((lon[0], lat[0]))
+                if np.hypot(to_lon - lon, to_lat - lat)[0] < 0.006:
+                    break
+            assert np.hypot(to_lon - lon, to_lat - lat)[0] < 0.006, (name, bearing)
+            assert not island.intersects(shapely.LineString(way)), (name, bearing)
 
 
 def test_tracks_of_vessels_bend_and_follow_no_grid() -> None:

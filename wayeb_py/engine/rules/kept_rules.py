@@ -60,6 +60,43 @@ class Standing:
         return RowBatch(n, {SINCE: np.concatenate(self.since), UNTIL: until}, {}, held), ends
 
 
+class Begun:
+    """When the matches that stand began, by their numbers, which grow."""
+
+    def __init__(self, numbers: I64 | None = None, at: I64 | None = None) -> None:
+        self._number: I64 = np.empty(0, np.int64) if numbers is None else numbers
+        self._at: I64 = np.empty(0, np.int64) if at is None else at
+        self._stands = np.ones(len(self._number), dtype=bool)
+        self._n = len(self._number)
+
+    def begin(self, numbers: I64, time: int) -> None:
+        """Matches begin; their numbers follow those before."""
+        if self._n + len(numbers) > len(self._number):
+            self._make_room(len(numbers))
+        more = slice(self._n, self._n + len(numbers))
+        self._number[more], self._at[more], self._stands[more] = numbers, time, True
+        self._n = more.stop
+
+    def end(self, numbers: I64) -> I64:
+        """Matches end; when each began."""
+        places = np.searchsorted(self._number[: self._n], numbers)
+        self._stands[places] = False
+        return self._at[places]
+
+    def pairs(self) -> I64:
+        """[match]: its number, and when it began."""
+        stands = np.flatnonzero(self._stands[: self._n])
+        return np.column_stack([self._number[stands], self._at[stands]])
+
+    def _make_room(self, n: int) -> None:
+        """Drops what has ended, and makes twice the room that the rest needs."""
+        number, at = self.pairs().T
+        size = max(64, 2 * (len(number) + n))
+        self._number, self._at, self._stands = np.empty(size, np.int64), np.empty(size, np.int64), np.ones(size, bool)
+        self._number[: len(number)], self._at[: len(number)] = number, at
+        self._n = len(number)
+
+
 class KeptRules:
     """The network of the rules of a file over facts alone."""
 
@@ -78,7 +115,7 @@ class KeptRules:
             self.trees[rule.name] = text_of(tree, query)
         self.network.prepare()
         self._levels = levels_of(rules)
-        self.begun: dict[str, dict[int, int]] = {rule.name: {} for rule in rules}  # [rule][number of a match]
+        self.begun = {rule.name: Begun() for rule in rules}
         self.standing: dict[str, Standing] = {}
 
     def begin(self, facts: Mapping[str, RowBatch]) -> Iterator[Found]:
@@ -146,10 +183,10 @@ class KeptRules:
             at = np.full(n, time, dtype=np.int64)
             if op == "+":
                 since = at
-                begun.update(dict.fromkeys(numbers.tolist(), time))
+                begun.begin(numbers, time)
                 standing.since.append(at)
                 standing.emitted.append(emitted_of(tuples, emitted))
             else:
-                since = np.array([begun.pop(number) for number in numbers.tolist()], dtype=np.int64)
+                since = begun.end(numbers)
                 standing.ended.append((numbers, time))
             yield Found(rule.name, n, emitted_of(tuples, emitted), at, since, at, op), numbers

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from wayeb_py.engine.rules.bound_rules import Running
+from wayeb_py.engine.rules.kept_rules import Begun
 from wayeb_py.engine.rules.row_batches import RowBatch
 from wayeb_py.engine.rules.standing_rows import Renumbered
 from wayeb_py.engine.saved.packing import arrays_of, ipc, pack_arrays, read_ipc, unpack_state
@@ -55,7 +56,7 @@ def save(
         arrays[part] = arrays[part].copy()
         arrays[part][:, int(column_number)] = arrays.pop(name)
     for rule, begun in running.kept.begun.items():
-        arrays[f"begun|{rule}"] = np.array(list(begun.items()), dtype=np.int64).reshape(-1, 2)
+        arrays[f"begun|{rule}"] = begun.pairs()
     arrays |= {f"stood|{table}": one.stood for table, one in running.renumbered.items()}
     blobs = {f"stream|{name}": data for name, data in streams.items()}
     blobs["words"] = ipc(pa.record_batch({"word": pa.array(words, pa.string())}))
@@ -145,7 +146,7 @@ class SavedRules:
                         self._compare_file(running, table, arrays[f"file|{table}"], is_same=table not in changed)
                 for rule in kept.begun:
                     pairs = arrays.get(f"begun|{rule}", np.empty((0, 2), dtype=np.int64))
-                    kept.begun[rule] = {int(number): int(at) for number, at in pairs}
+                    kept.begun[rule] = Begun(*np.ascontiguousarray(pairs[np.argsort(pairs[:, 0])].T))
                 running.n_standing = dict(self._header["n_standing"])
                 for table, n_before in self._header["renumbered"].items():
                     running.renumbered[table] = Renumbered(arrays[f"stood|{table}"], n_before)

@@ -21,9 +21,11 @@ from wayeb_py.compiler.rule_query import SINCE, UNTIL
 from wayeb_py.engine.rules.column_types import ColumnType, Words
 from wayeb_py.engine.rules.row_batches import RowBatch
 from wayeb_py.kernels.ticks import FOREVER
+from wayeb_py.rules.kernels import numbering
 from wayeb_py.rules.table import I64, ID, Array, Bools, Table
 
 NONE: I64 = np.empty(0, dtype=np.int64)
+FEW_FACTS = 1024  # so many that have ended may be remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +94,49 @@ class Changes:
     begins: Bools
 
 
+class FactNumbers:
+    """Numbers facts by their values, as rows of whole numbers."""
+
+    def __init__(self, n_columns: int) -> None:
+        self._known: I64 = np.empty((0, n_columns), dtype=np.int64)
+        self._buckets: I64 = np.full(64, -1, dtype=np.int64)
+        self.n = 0
+
+    @property
+    def values(self) -> I64:
+        """[number]: the values of the fact."""
+        return self._known[: self.n]
+
+    def of(self, values: I64) -> I64:
+        """The number of each fact; facts with the same values have one."""
+        most = self.n + len(values)
+        if most > len(self._known):
+            known = np.empty((2 * most, values.shape[1]), dtype=np.int64)
+            known[: self.n] = self.values
+            self._known = known
+        if 2 * most > len(self._buckets):
+            self._buckets = np.full(1 << (4 * most - 1).bit_length(), -1, dtype=np.int64)
+            numbering.place_rows(self.values, self._buckets)
+        numbers = np.empty(len(values), dtype=np.int64)
+        self.n = numbering.number_rows(values, self._known, self._buckets, self.n, numbers)
+        return numbers
+
+    def keep(self, numbers: I64) -> None:
+        """Forgets all but these, which become 0, 1, 2, …"""
+        self._known, self.n = self._known[numbers], len(numbers)
+        self._buckets = np.full(max(64, 1 << (4 * self.n).bit_length()), -1, dtype=np.int64)
+        numbering.place_rows(self._known, self._buckets)
+
+
 class ChangedFacts:
     """Facts that a stream changes, each numbered by its values; `carried` columns do not identify a fact."""
 
     def __init__(self, columns: Sequence[str], carried: Sequence[str] = ()) -> None:
         self.columns, self.carried = tuple(columns), tuple(carried)
-        self._number_of: dict[bytes, int] = {}
+        self._facts = FactNumbers(len(self.columns))
         self.row: I64 = np.empty(0, dtype=np.int64)  # [fact]: the number of arrival of the row that stands, or -1
         self.n_rows = 0
+        self._n_stood = 0  # when facts that had ended were last forgotten
 
     def changes(
         self, events: RowBatch, types: Mapping[str, ColumnType], words: Words, ops: pa.Array
@@ -154,40 +191,43 @@ class ChangedFacts:
         return RowBatch(rows.n, {SINCE: changes.at[begun], UNTIL: until[begun]}, {}, rows.held), ends, ids
 
     def _numbers(self, held: Mapping[str, Array], n: int) -> I64:
-        """The number of each fact; facts with the same values have one."""
+        """The number of each fact."""
         if not n:
             return NONE
-        values = np.stack([_bits(held[name]) for name in self.columns], axis=1).tobytes()
-        width, known = 8 * len(self.columns), self._number_of
-        # To sort them first, so that each is looked up once, takes several times as long.
-        numbers = [known.setdefault(values[at : at + width], len(known)) for at in range(0, n * width, width)]
-        if len(self._number_of) > len(self.row):
-            grown = np.full(2 * len(self._number_of), -1, dtype=np.int64)
+        if self._facts.n > 2 * self._n_stood + FEW_FACTS:
+            self._forget_ended()
+        numbers = self._facts.of(np.stack([_bits(held[name]) for name in self.columns], axis=1))
+        if self._facts.n > len(self.row):
+            grown = np.full(2 * self._facts.n, -1, dtype=np.int64)
             grown[: len(self.row)] = self.row
             self.row = grown
-        return np.array(numbers, dtype=np.int64)
+        return numbers
+
+    def _forget_ended(self) -> None:
+        """Forgets the facts that do not stand."""
+        stands = np.flatnonzero(self.row[: self._facts.n] >= 0)
+        self._facts.keep(stands)
+        self.row, self._n_stood = self.row[stands], len(stands)
 
     def standing(self, types: Mapping[str, ColumnType]) -> tuple[RowBatch, I64]:
         """The facts that stand, in the order of their arrival, and their arrival numbers."""
-        there = sorted((int(self.row[number]), value) for value, number in self._number_of.items()
-                       if self.row[number] >= 0)  # fmt: skip
-        values = np.frombuffer(b"".join(value for _, value in there), dtype=np.int64).reshape(-1, len(self.columns))
+        row = self.row[: self._facts.n]
+        there = np.flatnonzero(row >= 0)
+        there = there[np.argsort(row[there])]
+        values = self._facts.values[there]
         held = {name: _from_bits(values[:, nth].copy(), types[name]) for nth, name in enumerate(self.columns)}
-        return RowBatch(len(there), {}, {}, held), np.array([row for row, _ in there], dtype=np.int64)
+        return RowBatch(len(there), {}, {}, held), row[there]
 
     def save(self) -> dict[str, Any]:
-        """The facts that stand; those that have ended are forgotten."""
-        values = [value for value, number in self._number_of.items() if self.row[number] >= 0]
-        rows = [int(self.row[self._number_of[value]]) for value in values]
-        self._number_of = {value: number for number, value in enumerate(values)}
-        self.row = np.array(rows, dtype=np.int64)
-        held = np.frombuffer(b"".join(values), dtype=np.int64).reshape(len(values), len(self.columns))
-        return {"values": held, "row": self.row, "n_rows": np.array([self.n_rows])}
+        """The facts that stand."""
+        self._forget_ended()
+        return {"values": self._facts.values, "row": self.row, "n_rows": np.array([self.n_rows])}
 
     def restore(self, saved: Mapping[str, Any]) -> None:
         """Takes up what was saved."""
-        self._number_of = {value.tobytes(): number for number, value in enumerate(saved["values"])}
-        self.row, self.n_rows = saved["row"], int(saved["n_rows"][0])
+        self._facts = FactNumbers(len(self.columns))
+        self._facts.of(np.ascontiguousarray(saved["values"]))
+        self.row, self.n_rows, self._n_stood = saved["row"], int(saved["n_rows"][0]), self._facts.n
 
 
 def _bits(values: Array) -> I64:

@@ -4,7 +4,8 @@ Off the coast vessels keep to a lane, those bound east to the southern one and t
 a distance of its own; small craft sail between the two. A lane follows the coast in a wide bow and never comes closer
 than 10 km to a port, so that the distance shows when a vessel approaches one. A vessel leaves and joins its lane at a
 slant, in the direction in which it sails, as long as the slant is clear of the land, and in a bow that ends along the
-lane. Those bound for the open sea sail there directly, each in an arc of its own.
+lane. Those bound for the open sea sail there directly, each in an arc of its own. A vessel that has an island ahead
+sails around it, on the side that is nearer to the way.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ SLANTS = (1.4, 1.0, 0.6, 0.3)  # degrees of longitude a degree of latitude, the 
 MOST_OF_THE_WAY = 0.45
 OFF_SHORE_DEG = 0.012
 AROUND_ISLANDS_DEG = 0.02
+LOOKOUT_DEG = 0.12  # so far ahead a vessel sees an island
 TO_THE_OPEN_M = 11_300.0  # from a port: where direct passages begin and end, beyond what counts as an approach
 MOST_ASIDE_DEG = 55.0  # from due north, on the way there
 ARCS_DEG = (22.0, -22.0, 13.0, -13.0, 5.0, -5.0)
@@ -99,6 +101,35 @@ def open_water(lon: F64, lat: F64, to_lon: F64, to_lat: F64) -> tuple[F64, F64]:
         found_lon = np.where(clear, lon + east * way, found_lon)
         found_lat = np.where(clear, lat + north * way, found_lat)
     return found_lon, found_lat
+
+
+def past_islands(lon: F64, lat: F64, to_lon: F64, to_lat: F64, bearing: F64) -> F64:
+    """For each bearing that leads over an island, the nearest one that passes it; NaN where the way is clear."""
+    scale = np.cos(np.radians(lat))
+    passing = np.full(len(lon), np.nan)
+    for _, island_lon, island_lat, width, height in ISLANDS:
+        # In units in which the waters to keep off are a circle of radius 1 around the island.
+        wide, high = width + AROUND_ISLANDS_DEG, height + AROUND_ISLANDS_DEG
+        x, y = (lon - island_lon) / wide, (lat - island_lat) / high
+        away = np.maximum(np.hypot(x, y), 1e-6)
+        to_x, to_y = (to_lon - island_lon) / wide, (to_lat - island_lat) / high
+        left = np.hypot(to_x - x, to_y - y)
+        turn = np.radians(bearing)
+        ahead_x, ahead_y = np.sin(turn) / scale / wide, np.cos(turn) / high
+        length = np.hypot(ahead_x, ahead_y)
+        ahead_x, ahead_y = ahead_x / length, ahead_y / length
+        seen = LOOKOUT_DEG * length
+        nearest = np.clip(-(x * ahead_x + y * ahead_y), 0.0, np.minimum(left, seen))
+        blocked = np.hypot(x + nearest * ahead_x, y + nearest * ahead_y) < 1
+        blocked &= -(x * ahead_x + y * ahead_y) > 0  # what is abeam or astern is no longer in the way
+        # A tangent of the circle, to the side on which the way passes its middle; along it from within.
+        side = np.where(x * ahead_y - y * ahead_x < 0, 1.0, -1.0)
+        angle = np.arctan2(-y, -x) + side * np.arcsin(np.minimum(1.0, 1.0 / away))
+        inside = away < 1
+        east = np.cos(angle) + np.where(inside, x / away, 0.0)
+        north = np.sin(angle) + np.where(inside, y / away, 0.0)
+        passing = np.where(blocked, np.degrees(np.arctan2(east * wide * scale, north * high)), passing)
+    return passing
 
 
 def _off_shore(lon: F64, lat: F64) -> Bool:

@@ -24,6 +24,7 @@ from wayeb_py.simulate.sea.passages import (
     merging_arc,
     open_arc,
     open_water,
+    past_islands,
 )
 from wayeb_py.simulate.sea.pilots import AFTER_MS, PILOT, WAITING, Pilots
 from wayeb_py.simulate.sea.scenes import (
@@ -213,6 +214,8 @@ class Voyages:
         bends = ~(self.has_via[who] & (phase == TO_LANE)) & (self.direct[who] | ~np.isin(phase, ON_LANE))
         aside = self.arc[who] * np.clip(2 * aim_m / self.passage_m[who] - 1, -1, 1)
         bearing = straight + np.where(bends, aside, 0.0)
+        around = past_islands(self.lon[who], self.lat[who], aim_lon, aim_lat, bearing)
+        bearing = np.where(np.isnan(around), bearing, around)
         turn = (bearing - self.track[who] + 180) % 360 - 180
         at_once = (aim_m < TURNS_AT_ONCE_M) | self.casts_off[who]
         track = np.where(at_once, straight, self.track[who] + np.clip(turn, -MOST_TURN_DEG, MOST_TURN_DEG))
