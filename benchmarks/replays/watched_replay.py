@@ -37,6 +37,7 @@ from benchmarks.inputs.fleet_events import FOLDER
 from benchmarks.replays.endless_log import EndlessLog
 from benchmarks.replays.steady_state import F64, Steady, latency_s, steady, time_of
 from wayeb_py.engine.recogniser import Recogniser
+from wayeb_py.engine.rows.detection_id import DETECTION_ID, with_ids
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.health import gauge
 from wayeb_py.parallel.logs.back_pressure import Capacity, SourceState, offsets_taken, read_states
@@ -48,7 +49,6 @@ from wayeb_py.parallel.sinks.sinks import Batch, ParquetSink
 from wayeb_py.parallel.spark.session import open_session
 from wayeb_py.parallel.stream.plan import Scheme
 from wayeb_py.parallel.stream.stream import stream
-from wayeb_py.parallel.wire.detection_id import DETECTION_ID, with_ids
 from wayeb_py.patterns import Patterns
 
 if TYPE_CHECKING:

@@ -111,6 +111,11 @@ def render_line(view: StreamView) -> str:
     ):  # fmt: skip
         if view.sum(name):
             parts.append(f"{view.sum(name):,} {word}")
+    for level, numbers in view.by_level.items():
+        waits = f"{round(numbers['waiting']):,} waiting"
+        shed = round(view.sums.get("level_shed", {}).get(level, 0))
+        took = f", p99 {numbers['p99_s'] * 1000:.3g} ms" if "p99_s" in numbers else ""
+        parts.append(f"{level}: {waits}" + (f", {shed:,} shed" if shed else "") + took)
     parts.append(f"{view.entities:,} entities")
     if view.state_bytes_per_entity is not None:
         parts.append(f"{view.state_bytes_per_entity:,.0f} bytes each")

@@ -61,6 +61,12 @@ COUNTERS = {
         "source",
         "Time the recogniser waited in a task, the buffer empty.",
     ),
+    "level_arrived": Metric("level_arrived_events_total", "counter", "level", "Events that arrived for a level."),
+    "level_done": Metric("level_done_events_total", "counter", "level", "Events that a level has recognised."),
+    "level_shed": Metric("level_shed_events_total", "counter", "level", "Events skipped since they waited too long."),
+    "level_replaced": Metric("level_replaced_events_total", "counter", "level", "Events that newer ones replaced."),
+    "level_stale": Metric("level_stale_detections_total", "counter", "level", "Detections marked as too late."),
+    "level_dropped": Metric("level_dropped_detections_total", "counter", "level", "Detections dropped as too late."),
     "restarts": Metric("restarts_total", "counter", "", "How often the stream was started again."),
 }
 
@@ -78,6 +84,17 @@ _SOURCE = {
     "done": Metric("offset_done", "gauge", "source", "Up to where everything is recognised and written."),
     "idle_s": Metric("source_idle_seconds", "gauge", "source", "Time since the source had something to do."),
 }
+
+_LEVEL = {
+    "waiting": Metric("level_waiting_events", "gauge", "level", "Events that wait for a level, after the last batch."),
+    **{
+        f"p{share}_s": Metric(
+            f"level_latency_p{share}_seconds", "gauge", "level",
+            f"What {share} of 100 events of a level took at most from arrival to the end, over the last 30 batches.",
+        )
+        for share in (50, 95, 99)
+    },
+}  # fmt: skip
 
 _WHOLE = {
     "backpressure": Metric(
@@ -112,6 +129,9 @@ def samples(view: StreamView) -> Iterator[Sample]:
     for source, facts in view.sources.items():
         for name, metric in _SOURCE.items():
             yield metric, source, getattr(facts, name)
+    for level, numbers in view.by_level.items():
+        for name, value in numbers.items():
+            yield _LEVEL[name], level, value
     for name, metric in _WHOLE.items():
         whole = getattr(view, name)
         if whole is not None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
+from wayeb_py.engine.levels.level_tally import COUNTED, LatencyHistogram
+from wayeb_py.parallel.health.totals import BY_LEVEL
 from wayeb_py.parallel.sinks.sinks import Batch
 from wayeb_py.tally import Tally
 
@@ -17,6 +20,8 @@ class StreamSummary(Tally):
     last_event_s: float | None = None
     seconds: float = 0.0
     end: str = ""  # why it ended
+    by_level: dict[str, dict[str, Any]] = field(default_factory=dict)  # of a live stream that has levels
+    _latency: dict[str, LatencyHistogram] = field(default_factory=dict)
     _levels: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
 
     def take(self, batch: Batch) -> None:
@@ -25,7 +30,16 @@ class StreamSummary(Tally):
         self.add(batch.tally())
         for counts in batch.counts:
             self._levels[counts["partition"], counts["group"]] = counts["entities"], counts.get("state_bytes", 0)
+            for level, numbers in counts.get(BY_LEVEL, {}).items():
+                self._take_level(level, numbers)
             if counts.get("last_s") is not None:
                 self.last_event_s = max(counts["last_s"], self.last_event_s or counts["last_s"])
         self.entities = sum(entities for entities, _ in self._levels.values())
         self.state_bytes = sum(n_bytes for _, n_bytes in self._levels.values())
+
+    def _take_level(self, level: str, numbers: dict[str, Any]) -> None:
+        latency = self._latency.setdefault(level, LatencyHistogram())
+        latency.join(LatencyHistogram.from_json(numbers["latency"]))
+        before = self.by_level.get(level, {})
+        sums = {name: before.get(name, 0) + numbers[name] for name in COUNTED}
+        self.by_level[level] = {**sums, "waiting": numbers["waiting"], **latency.quantiles()}

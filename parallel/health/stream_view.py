@@ -22,13 +22,15 @@ from pathlib import Path
 from typing import Any
 
 from wayeb_py.clock import SYSTEM, Clock
+from wayeb_py.engine.levels.level_tally import LatencyHistogram
 from wayeb_py.errors import WayebError
 from wayeb_py.parallel.health.gauge import FILE
-from wayeb_py.parallel.health.totals import Totals, load_totals, save_totals
+from wayeb_py.parallel.health.totals import BY_LEVEL, Totals, load_totals, save_totals
 from wayeb_py.parallel.logs.back_pressure import Arrivals, Capacity, SourceState, pass_time, read_states
 from wayeb_py.parallel.logs.log import Log, LogClock, Offsets
 
 WINDOW_S = 30.0
+LATEST_BATCHES = 30  # over which the time that events take is told: a live stream has one a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class StreamView:
     last_batch_s: float | None = None
     resident_bytes: int = 0
     up: int = 1
+    by_level: dict[str, dict[str, float]] = field(default_factory=dict)  # what waits, and how long events took
 
     @property
     def state_bytes_per_entity(self) -> float | None:
@@ -116,6 +119,7 @@ class Health:
     _busy_s: dict[str, float] = field(default_factory=dict)  # when there was last something to do
     _began_s: float = field(init=False)
     _arrived: tuple[float, Offsets] = (0.0, {})  # when the log last answered, and its answer
+    _latency: dict[str, deque[LatencyHistogram]] = field(default_factory=dict)  # of the last batches, by level
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
@@ -134,6 +138,9 @@ class Health:
     def count(self, number: int, counts: Sequence[Mapping[str, Any]]) -> None:
         """Notes that a batch is in the sink."""
         with self._lock:
+            for level, numbers in (item for one in counts for item in one.get(BY_LEVEL, {}).items()):
+                recent = self._latency.setdefault(level, deque(maxlen=LATEST_BATCHES))
+                recent.append(LatencyHistogram.from_json(numbers["latency"]))
             if self.totals.count(number, counts):
                 for source, state in self._states().items():
                     waited_s, watched_s = self._carried.get(source, (0.0, 0.0))
@@ -202,7 +209,19 @@ class Health:
             last_batch_s=self.last_batch_s,
             resident_bytes=_resident_bytes(),
             up=int(up),
+            by_level=self._by_level(),
         )
+
+    def _by_level(self) -> dict[str, dict[str, float]]:
+        """What waits by level, and the quantiles of the time that events took, over the last batches."""
+        found: dict[str, dict[str, float]] = {}
+        for level, waiting in self.totals.levels.get("level_waiting", {}).items():
+            recent = LatencyHistogram()
+            for one in self._latency.get(level, ()):
+                recent.join(one)
+            quantiles = {name: value for name, value in recent.quantiles().items() if value is not None}
+            found[level] = {"waiting": waiting, **quantiles}
+        return found
 
     @property
     def _source_clock(self) -> LogClock | None:

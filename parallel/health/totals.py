@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from wayeb_py.engine.levels.level_tally import COUNTED
 from wayeb_py.errors import DataError
 from wayeb_py.files.output.whole_file import make_folder, write_whole
 from wayeb_py.parallel.durable.sealed_files import seal, unseal
@@ -23,6 +24,7 @@ FILE = "totals.json"
 _LEVELS = ("entities", "state_bytes")
 # Rows set aside are counted by reason, and no stream reads an input that a run has read before.
 _NOT_COUNTED = ("partition", "group", "start", "first_s", "set_aside", "recognised_before")
+BY_LEVEL = "by_level"  # counts of the levels of a live stream: sums, but for what waits
 _GREATEST = ("end", "last_s", "most_rows")  # a range may be read in pieces
 
 
@@ -58,7 +60,10 @@ class Totals:
         for name, value in counted.items():
             if name in _NOT_COUNTED or value is None or isinstance(value, str):
                 continue
-            if isinstance(value, Mapping):
+            if name == BY_LEVEL:
+                for level, numbers in value.items():
+                    self._add_level(level, numbers)
+            elif isinstance(value, Mapping):
                 for label, amount in value.items():
                     self.add(name, str(label), amount)
             elif name == "state_bytes":
@@ -71,6 +76,11 @@ class Totals:
                     self.levels.setdefault(name, {})[partition] = value
             else:
                 self.add(name, partition, value)
+
+    def _add_level(self, level: str, numbers: Mapping[str, Any]) -> None:
+        for name in COUNTED:
+            self.add(f"level_{name}", level, numbers[name])
+        self.levels.setdefault("level_waiting", {})[level] = numbers["waiting"]
 
     def sum(self, name: str) -> float:
         """A sum over all labels."""

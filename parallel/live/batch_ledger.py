@@ -1,10 +1,15 @@
 """The batches of a live stream become lines of one file: where each ends, before it is written, and that it is done.
 
     {"stream": manifest}   {"batch": 7, "planned": offset}   {"batch": 7, "done": true, "snapshot": true}
+                           {"batch": 7, "begun": offset}
 
 A batch that is planned and not done is repeated after a crash, up to the same end. Batches that are done and have no
 snapshot are read again silently, from the last one that has. A line is on the disk before anything that depends on it;
 half a line at the end comes from a writer that died.
+
+Where detections leave before their batch ends, and depend on what was decided by the clock, `begun` says how far the
+batch was when they left, and what it had decided since the line before: after a kill it is repeated up to there, as if
+it had been planned. These lines are not forced to the disk: a killed process loses none, a power cut the last ones.
 
 *Not taken*: a file a batch, as Spark has it: a live stream has a batch a second, and forces two lines to the disk where
 Spark writes four files.
@@ -14,6 +19,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +39,7 @@ class KnownBatches:
 
     manifest: dict[str, Any] | None = None
     planned: dict[int, Offset] = field(default_factory=dict)
+    begun: dict[int, list[dict[str, Any]]] = field(default_factory=dict)  # of each batch that is not planned
     done: dict[int, bool] = field(default_factory=dict)  # whether its state was kept
     n_damaged: int = 0
 
@@ -43,7 +50,22 @@ class KnownBatches:
     @property
     def last(self) -> int:
         """The last batch that may have written something."""
-        return max(self.planned, default=-1)
+        return max((*self.planned, *self.begun), default=-1)
+
+    def after(self, batch: int) -> list[Offset]:
+        """The batches behind one that were planned or begun, one behind the other."""
+        found: list[Offset] = []
+        while (one := self.planned.get(batch + 1 + len(found)) or self._begun(batch + 1 + len(found))) is not None:
+            found.append(one)
+        return found
+
+    def _begun(self, batch: int) -> Offset | None:
+        """How far a batch was, with everything that it had decided."""
+        if batch not in self.begun:
+            return None
+        *before, last = self.begun[batch]
+        decided = [one for begun in (*before, last) for one in begun["levels"]["decided"]]
+        return Offset.from_json(last | {"levels": last["levels"] | {"decided": decided}})
 
     def forget(self, before: int) -> None:
         """Drops the batches before one."""
@@ -59,6 +81,7 @@ class BatchLedger:
         self.known = KnownBatches()
         self._manifest: Mapping[str, Any] = {}
         self._n_lines = 0
+        self._lock = threading.Lock()  # batches are planned and done in another thread than they are begun in
 
     def load(self) -> KnownBatches:
         """Everything legible in the file."""
@@ -73,31 +96,44 @@ class BatchLedger:
             lines.append(_planned(batch, offset))
             if batch in self.known.done:
                 lines.append(_done(batch, self.known.done[batch]))
+        lines += [{"batch": batch, "begun": one} for batch, some in sorted(self.known.begun.items()) for one in some]
         write_whole(self.path, b"".join(map(_line, lines)))
         self._n_lines = len(lines)
 
+    def note(self, batch: int, offset: Offset) -> None:
+        """Notes how far a batch is, before something leaves that depends on it."""
+        with self._lock:
+            begun = offset.to_json()
+            self.known.begun.setdefault(batch, []).append(begun)
+            self._add({"batch": batch, "begun": begun}, forced=False)
+
     def plan(self, batch: int, offset: Offset) -> None:
         """Notes where a batch ends, before any of it is written."""
-        self.known.planned[batch] = offset
-        self._add(_planned(batch, offset))
+        with self._lock:
+            self.known.begun.pop(batch, None)
+            self.known.planned[batch] = offset
+            self._add(_planned(batch, offset))
 
     def finish(self, batch: int, kept: bool) -> None:
         """Notes that a batch is written, and whether its state is kept."""
-        self.known.done[batch] = kept
-        self._add(_done(batch, kept))
+        with self._lock:
+            self.known.done[batch] = kept
+            self._add(_done(batch, kept))
 
     def forget(self, before: int) -> None:
         """Batches before one are of no use any more; a long file is written anew without them."""
-        self.known.forget(before)
-        if self._n_lines >= MOST_LINES:
-            self.begin(self._manifest)
+        with self._lock:
+            self.known.forget(before)
+            if self._n_lines >= MOST_LINES:
+                self.begin(self._manifest)
 
-    def _add(self, facts: dict[str, Any]) -> None:
+    def _add(self, facts: dict[str, Any], forced: bool = True) -> None:
         self._n_lines += 1
         with telling_faults(self.path), open(self.path, "ab") as file:
             file.write(_line(facts))
             file.flush()
-            os.fsync(file.fileno())
+            if forced:
+                os.fsync(file.fileno())
 
 
 def _planned(batch: int, offset: Offset) -> dict[str, Any]:
@@ -126,6 +162,9 @@ def read_batches(path: Path) -> KnownBatches:
                 known.manifest = dict(facts["stream"])
             elif "planned" in facts:
                 known.planned[facts["batch"]] = Offset.from_json(facts["planned"])
+                known.begun.pop(facts["batch"], None)
+            elif "begun" in facts:
+                known.begun.setdefault(facts["batch"], []).append(facts["begun"])
             else:
                 known.done[facts["batch"]] = bool(facts["snapshot"])
         except (ValueError, TypeError, KeyError):

@@ -11,21 +11,21 @@ from typing import Any
 
 import pyarrow as pa
 
+from wayeb_py.engine.rows.detection_id import with_ids
 from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.files.formats.block import Block
 from wayeb_py.parallel.logs.log import Offsets
 from wayeb_py.parallel.stream.gather import aligned
 from wayeb_py.parallel.stream.stream_recogniser import StreamRecogniser
 from wayeb_py.parallel.stream.task_result import TaskResult
-from wayeb_py.parallel.wire.detection_id import with_ids
 from wayeb_py.parallel.wire.parcel import Parcel
 
 
 class BatchResult(TaskResult):
     """What one batch finds and counts."""
 
-    def __init__(self, recogniser: StreamRecogniser, episodes: bool, columns: pa.Schema) -> None:
-        super().__init__(recogniser.inner, "", 0, 0, episodes)
+    def __init__(self, recogniser: StreamRecogniser, episodes: bool, columns: pa.Schema, group: int = 0) -> None:
+        super().__init__(recogniser.inner, "", group, 0, episodes)
         self._columns = columns
         self.n_rows = 0
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.parallel.durable import failpoints
@@ -22,9 +23,25 @@ from wayeb_py.parallel.recovery.offset import Offset
 from wayeb_py.parallel.recovery.snapshots import KEPT, SnapshotPoint, Snapshots
 from wayeb_py.parallel.sinks.sinks import AsideFolder, Batch, Prompt, Sink
 from wayeb_py.parallel.stream.bad_row_limit import Tolerance
-from wayeb_py.parallel.stream.snapshot_policy import SnapshotKeeper
 
 GROUP, PARTITION = 0, "live"  # where snapshots of a live stream are kept
+
+
+class Kept(Protocol):
+    """The state of a stream that is kept after each batch: a recogniser's, or those of its lanes."""
+
+    @property
+    def n_groups(self) -> int:
+        """How many states that are."""
+
+    def prepare(self, may_change: bool) -> int:
+        """Prepares the files to write; returns the size of the state in bytes."""
+
+    def settle(self) -> None:
+        """Marks what was prepared as kept; the recognisers go on."""
+
+    def put(self, snapshots: Snapshots, group: int, partition: str, point: SnapshotPoint) -> None:
+        """Puts what was prepared on the disk, the first state under this group."""
 
 
 def point_of(batch: int, offset: Offset) -> SnapshotPoint:
@@ -39,7 +56,7 @@ class Ended:
     batch: Batch
     offset: Offset
     took_s: float
-    keeper: SnapshotKeeper | None = None  # with the prepared state, where it is kept
+    keeper: Kept | None = None  # with the prepared state, where it is kept
 
 
 @dataclass(slots=True)
@@ -81,11 +98,12 @@ class Writing:
         self.ledger.finish(batch.number, kept=ended.keeper is not None)
         failpoints.reach("commit")
         if ended.keeper is not None:
-            self._clear(batch.number, offset)
+            self._clear(batch.number, offset, ended.keeper.n_groups)
 
-    def _clear(self, number: int, offset: Offset) -> None:
+    def _clear(self, number: int, offset: Offset, n_groups: int) -> None:
         """Drops the states, the lines and the events that no start will ask for."""
-        self.snapshots.collect(GROUP, PARTITION, point_of(number, offset))
+        for group in range(GROUP, GROUP + n_groups):
+            self.snapshots.collect(group, PARTITION, point_of(number, offset))
         points = self.snapshots.points(GROUP, PARTITION)[-KEPT:]  # from which a start may have to read on
         first = min((point.offset - 1 for point in points), default=number)
         self.ledger.forget(first)
@@ -93,7 +111,7 @@ class Writing:
 
     def _offsets(self, batch: int, newest: Offset) -> Offsets:
         known = self.ledger.known.planned.get(batch)
-        return newest.at if known is None else known.at
+        return newest.read_from if known is None else known.read_from
 
 
 class Committer:

@@ -17,7 +17,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from wayeb_py.clock import SYSTEM, Clock
+from wayeb_py.engine.levels.validity import Validity
 from wayeb_py.engine.recogniser import Recogniser
+from wayeb_py.engine.rows.detection_id import with_id_first
+from wayeb_py.engine.rows.detection_schema import STALE
 from wayeb_py.errors import DataError, WayebError
 from wayeb_py.files.output.set_aside import BadLimit
 from wayeb_py.parallel.health.gauge import Gauge, gauge_of
@@ -25,17 +28,18 @@ from wayeb_py.parallel.health.stream_summary import StreamSummary
 from wayeb_py.parallel.live.batch_ledger import BatchLedger
 from wayeb_py.parallel.live.commits import Committer, Writing
 from wayeb_py.parallel.live.inputs import Inputs
+from wayeb_py.parallel.live.leveled_loop import LeveledLoop
+from wayeb_py.parallel.live.live_lanes import LiveLanes, ServiceOptions
 from wayeb_py.parallel.live.loop import Loop, LoopOptions
-from wayeb_py.parallel.live.resume import Resumed, Resuming, Version, check_ends
+from wayeb_py.parallel.live.resume import Resumed, Resuming, Version, check_ends, lane_names, planned_names
 from wayeb_py.parallel.live.watching import Watcher
 from wayeb_py.parallel.logs.back_pressure import Capacity
 from wayeb_py.parallel.logs.log import Log, OffsetRange
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint, Manifest, begin, refuse_other
+from wayeb_py.parallel.recovery.offset import Offset
 from wayeb_py.parallel.recovery.start import begin_version, last_schema, mind_functions
 from wayeb_py.parallel.sinks.sinks import AsideFolder, Prompt, Sink
 from wayeb_py.parallel.stream.bad_row_limit import Tolerance
-from wayeb_py.parallel.wire.detection_id import with_id_first
-from wayeb_py.parallel.wire.output_schema import refuse_service
 from wayeb_py.patterns import Patterns
 
 MAX_ROWS = 2_000_000
@@ -59,6 +63,7 @@ def live_stream(
     aside: str | Path | None = None,
     max_bad: BadLimit | None = None,
     no_pickle: bool = False,
+    service: ServiceOptions | None = None,
     watchers: Sequence[Watcher] = (),
     say: Callable[[str], None] = lambda text: None,
     stop: threading.Event | None = None,
@@ -68,11 +73,11 @@ def live_stream(
     will come.
 
     `logs` are those of the streams that the patterns read, by name. A batch, with its output and its state, is kept
-    at most every `interval_s`; detections leave at once where the sink takes them so. The rest is as on Spark.
+    at most every `interval_s`; detections leave at once where the sink takes them so. `service` says what is shed for
+    whole levels. The rest is as on Spark.
     """
     began_s = clock.steady_s()
     stop = stop or threading.Event()
-    refuse_service(patterns)
     inputs = Inputs({name: logs[name] for name in patterns.by_stream})
     if not inputs.logs:
         raise DataError(
@@ -93,7 +98,7 @@ def live_stream(
         check_ends(batches, known, inputs, sink, aside_folder, checkpoint.folder, say)
         manifest = replace(known, source=manifest.source, identity=known.identity | manifest.identity)
     last = ledger.known.planned.get(ledger.known.last_done)
-    log.resume(manifest.origin if last is None else last.at)
+    log.resume(manifest.origin if last is None else last.read_from if log.keeps else last.at)
     sink.open(manifest.stream_id, is_new=known is None and checkpoint.restart != "now")
     committer: Committer | None = None
     try:
@@ -109,7 +114,7 @@ def live_stream(
         number = len(manifest.pattern_versions) - 1
         resuming = Resuming(
             checkpoint.folder, manifest, inputs, {number: Version(patterns, types)}, episodes, idle_s is not None,
-            no_pickle,
+            no_pickle, service or ServiceOptions(), clock,
         )  # fmt: skip
         resumed = resuming.resume(ledger.known)
         aside_folder.open(manifest.stream_id)
@@ -119,6 +124,8 @@ def live_stream(
             INTERVAL_S if interval_s is None else interval_s, max_rows, once,
             ends=final, clocked=bool(patterns.clocked),
         )  # fmt: skip
+        if not resuming.service.sheds:
+            say("--no-shed: nothing is shed, replaced or dropped")
         for note in patterns.knowledge.notes:
             say(note)
         if not log.keeps:
@@ -136,7 +143,7 @@ def live_stream(
         )
         gauge = Gauge(log, gauge_of(log, checkpoint.folder, capacity or Capacity(events=max_rows)), clock)
         running = _Running(inputs, sink, committer, gauge, options, resuming, clock)
-        resumed = running.repeat_planned(resumed)
+        resumed = running.settle(running.repeat_planned(resumed), number)
         summary.end = running.loop(resumed, number).run(stop)
         gauge.write()
         return summary
@@ -170,35 +177,54 @@ class _Running:
         self.options, self.resuming, self.clock = options, resuming, clock
         self.prompt = sink.write if isinstance(sink, Prompt) else None
 
-    def loop(self, resumed: Resumed, number: int) -> Loop:
-        """A loop that goes on with a version of the patterns."""
+    def loop(self, resumed: Resumed, number: int, planned: Offset | None = None) -> Loop:
+        """A loop that goes on with a version of the patterns, in the lanes of a planned batch if it is to repeat it."""
         version, keeper = self.resuming.version(number), resumed.keeper
-        if resumed.batch >= 0 and resumed.offset.epoch.version != number:
-            keeper = self.resuming.exchange(keeper, version)
+        is_other = resumed.batch >= 0 and resumed.offset.epoch.version != number
+        names = None if planned is None else planned_names(planned)
+        if is_other or (self.resuming.is_another(keeper, version) if names is None else lane_names(keeper) != names):
+            keeper = self.resuming.exchange(keeper, version, names)
         columns = with_id_first(_columns(version, self.options.episodes))
         clocked = bool(version.patterns.clocked)
         options = replace(self.options, version=number, columns=columns, clocked=clocked)
+        if isinstance(keeper, LiveLanes):
+            return LeveledLoop(
+                self.inputs, keeper, self.committer, self.gauge, options, number=resumed.batch + 1,
+                since=resumed.offset, prompt=self.prompt, note=self.committer.writing.ledger.note, clock=self.clock,
+            )  # fmt: skip
         return Loop(
             self.inputs, version.types, keeper, self.committer, self.gauge, options,
             number=resumed.batch + 1, since=resumed.offset, prompt=self.prompt, clock=self.clock,
         )  # fmt: skip
 
     def repeat_planned(self, resumed: Resumed) -> Resumed:
-        """Does the batch again that an earlier run had begun, with the patterns of that run, up to the same end."""
-        after = resumed.planned
-        if after is None:
+        """Does the batches again that an earlier run had begun, with the patterns of that run, up to the same end."""
+        for after in resumed.planned:
+            loop = self.loop(resumed, after.epoch.version, after)
+            starts = self.options.origin | resumed.offset.at
+            ranges = [
+                OffsetRange(partition, starts.get(partition, 0), end)
+                for partition, end in sorted(after.at.items())
+                if starts.get(partition, 0) < end
+            ]
+            loop.repeat(ranges, after)
+            self.committer.wait()
+            resumed = Resumed(loop.keeper, resumed.batch + 1, after)
+        return resumed
+
+    def settle(self, resumed: Resumed, number: int) -> Resumed:
+        """Finishes what waits under the patterns of the run before, where this one has others or other lanes."""
+        keeper, before = resumed.keeper, resumed.offset.epoch.version
+        if not isinstance(keeper, LiveLanes) or keeper.leveled.is_idle:
             return resumed
-        loop = self.loop(resumed, after.epoch.version)
-        starts = self.options.origin | resumed.offset.at
-        ranges = [
-            OffsetRange(partition, starts.get(partition, 0), end)
-            for partition, end in sorted(after.at.items())
-            if starts.get(partition, 0) < end
-        ]
-        loop.take(ranges, after.at)
-        loop.end_as(after)
+        if before == number and not self.resuming.is_another(keeper, self.resuming.version(number)):
+            return resumed
+        loop = self.loop(resumed, before, resumed.offset)
+        while loop.work():
+            pass
+        loop.end_batch(is_behind=True)
         self.committer.wait()
-        return Resumed(loop.keeper, resumed.batch + 1, after)
+        return Resumed(loop.keeper, resumed.batch + 1, loop.since)
 
 
 def _refuse_spark(known: Manifest, folder: Path) -> None:
@@ -215,4 +241,5 @@ def _columns(version: Version, episodes: bool) -> pa.Schema:
     recogniser = Recogniser(version.patterns, saves=False)
     for name, schema in version.types.bound.items():
         recogniser.bind(schema, name)
-    return recogniser.schema.episodes if episodes else recogniser.schema.detections
+    columns = recogniser.schema.episodes if episodes else recogniser.schema.detections
+    return columns.append(pa.field(STALE, pa.bool_())) if Validity(version.patterns).marks else columns

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,12 +28,14 @@ from wayeb_py.parallel.health.gauge import Gauge
 from wayeb_py.parallel.live.batch_result import BatchResult
 from wayeb_py.parallel.live.commits import Committer, Ended
 from wayeb_py.parallel.live.inputs import Inputs, StreamTypes
+from wayeb_py.parallel.live.live_lanes import State
 from wayeb_py.parallel.live.step_sizes import StepSizes
 from wayeb_py.parallel.logs.log import OffsetRange, Offsets
 from wayeb_py.parallel.recovery.offset import Offset, next_tick, refuse_shorter, share_out
 from wayeb_py.parallel.recovery.snapshots import Epoch
 from wayeb_py.parallel.sinks.sinks import Batch, itself
 from wayeb_py.parallel.stream.snapshot_policy import SnapshotKeeper
+from wayeb_py.parallel.stream.stream_recogniser import StreamRecogniser
 
 POLL_S = 0.02  # how often a log is asked that does not say when something arrives
 QUIET_S = 0.25  # how often the loop looks at the clock while nothing arrives
@@ -54,17 +57,33 @@ class LoopOptions:
     clocked: bool = False
 
 
+class Results(Protocol):
+    """What a batch has found and counted."""
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows have arrived."""
+
+    @property
+    def aside(self) -> bytes:
+        """The rows set aside, as lines."""
+
+    def counted(self, since: Offsets, until: Offsets, state_bytes: int) -> list[dict[str, Any]]:
+        """The counts of the batch, between these offsets."""
+
+
 @dataclass(slots=True)
-class _Open:
+class OpenBatch:
     """The batch that events are added to."""
 
     number: int
     since: Offset
-    result: BatchResult
+    result: Results
     began_s: float
     taken: Offsets = field(default_factory=dict)
     tables: list[pa.Table] = field(default_factory=list)
     heard: dict[str, list[pa.Array]] = field(default_factory=dict)  # keys by stream
+    has_worked: bool = False  # on events of batches before
 
     @property
     def has_events(self) -> bool:
@@ -78,7 +97,7 @@ class Loop:
         self,
         inputs: Inputs,
         types: StreamTypes,
-        keeper: SnapshotKeeper,
+        keeper: State,
         committer: Committer,
         gauge: Gauge,
         options: LoopOptions,
@@ -149,7 +168,7 @@ class Loop:
                 for part in self._sizes.cut(block):
                     began_s = self.clock.steady_s()
                     partition = offsets.partition if self.options.clocked else None
-                    self._give(batch.result.step(part, partition, stream))
+                    self._give(self._result.step(part, partition, stream))
                     self._sizes.note(part.n_rows, self.clock.steady_s() - began_s)
                     failpoints.reach("step")
                 self._hear(block, stream)
@@ -160,7 +179,7 @@ class Loop:
         batch, now_s = self._batch, self.clock.steady_s()
         tick = next_tick(batch.since, self.options.idle_s, self.clock.wall_s(), batch.has_events, is_behind)
         is_full = batch.result.n_rows >= self.options.max_rows
-        is_due = batch.has_events and now_s - batch.began_s >= self.options.interval_s
+        is_due = (batch.has_events or batch.has_worked) and now_s - batch.began_s >= self.options.interval_s
         if is_full or tick != batch.since.epoch.tick or (is_due and not self.committer.is_busy):
             self.end_batch(is_behind=is_behind)
 
@@ -177,6 +196,15 @@ class Loop:
         self._arrived.wait(max(0.001, min(due_s, QUIET_S if self._is_woken else POLL_S)))
         self._arrived.clear()
 
+    def work(self) -> bool:
+        """Some more work on events that have arrived; False if none of them wait."""
+        return False
+
+    @property
+    def since(self) -> Offset:
+        """Where the last batch ended."""
+        return self._batch.since
+
     # One batch.
 
     def end_batch(self, known: Offsets | None = None, ended: bool = False, is_behind: bool = False) -> None:
@@ -189,7 +217,7 @@ class Loop:
         ended_at = n_events if ended and n_events > epoch.ended_at else epoch.ended_at
         spoke_s = self._spoke_s(at, known or {}, int(now_s))
         after_epoch = Epoch(self.options.version, tick, ended_at)
-        if known is None and not batch.has_events and after_epoch == epoch:
+        if known is None and not (batch.has_events or batch.has_worked) and after_epoch == epoch:
             return
         quiet = not batch.has_events and (batch.since.quiet or tick != epoch.tick)
         self.end_as(Offset(at, after_epoch, quiet, int(now_s), spoke_s))
@@ -197,16 +225,10 @@ class Loop:
     def end_as(self, after: Offset) -> None:
         """Ends the batch as an offset says, which may be one that an earlier run has planned."""
         batch = self._batch
-        recogniser = self.keeper.recogniser
-        for stream, keys in batch.heard.items():
-            for own in keys:
-                recogniser.hear_keys(own, after.clock_s, stream)
-        self.follow(after)
-        for detections in recogniser.advance(batch.since.epoch, after.epoch, after.clock_s):
-            self._give(batch.result.add(detections))
+        after = self._advance(after)
         self.committer.wait()  # the keeper is with the batch before until that is written
         state_bytes = self.keeper.prepare(may_change=batch.since.epoch.version == after.epoch.version)
-        recogniser.settle()
+        self.keeper.settle()
         counts = batch.result.counted(batch.since.at, after.at, state_bytes)
         parts = [partial(itself, table) for table in batch.tables]
         written = Batch(batch.number, aside=batch.result.aside, counts=counts, parts=parts)
@@ -214,12 +236,35 @@ class Loop:
         self.committer.submit(Ended(written, after, took_s, self.keeper))
         self._batch = self._open(batch.number + 1, after)
 
-    def follow(self, offset: Offset) -> None:
-        """Tells the clock which partitions there are, and which of them have been silent for too long."""
-        self._note_away(offset)
+    def repeat(self, ranges: list[OffsetRange], after: Offset) -> None:
+        """Does a batch that an earlier run has planned."""
+        self.take(ranges, after.at)
+        self.end_as(after)
+
+    def _advance(self, after: Offset) -> Offset:
+        """Finds what the batch decides after its events: for partitions and entities that are silent, for an ended
+        input; returns the offset with what was decided by the clock."""
+        batch, recogniser, result = self._batch, self._recogniser, self._result
+        for stream, keys in batch.heard.items():
+            for own in keys:
+                recogniser.hear_keys(own, after.clock_s, stream)
+        self._note_away(after)
         for stream, away in self._away.items():
-            own = self.inputs.of_stream(stream, offset.spoke_s)
-            self._give(self._batch.result.add(self.keeper.recogniser.inner.follow(own, away, stream)))
+            partitions = self.inputs.of_stream(stream, after.spoke_s)
+            self._give(result.add(recogniser.inner.follow(partitions, away, stream)))
+        for detections in recogniser.advance(batch.since.epoch, after.epoch, after.clock_s):
+            self._give(result.add(detections))
+        return after
+
+    @property
+    def _recogniser(self) -> StreamRecogniser:
+        assert isinstance(self.keeper, SnapshotKeeper)
+        return self.keeper.recogniser
+
+    @property
+    def _result(self) -> BatchResult:
+        assert isinstance(self._batch.result, BatchResult)
+        return self._batch.result
 
     def _note_away(self, offset: Offset) -> None:
         if self.options.clocked:
@@ -227,9 +272,9 @@ class Loop:
                 own = self.inputs.of_stream(stream, offset.spoke_s)
                 self._away[stream] = frozenset(p for p in own if offset.spoke_s[p] < offset.epoch.tick)
 
-    def _open(self, number: int, since: Offset) -> _Open:
-        result = BatchResult(self.keeper.recogniser, self.options.episodes, self.options.columns)
-        return _Open(number, since, result, self.clock.steady_s(), dict(since.at))
+    def _open(self, number: int, since: Offset) -> OpenBatch:
+        result = BatchResult(self._recogniser, self.options.episodes, self.options.columns)
+        return OpenBatch(number, since, result, self.clock.steady_s(), dict(since.at))
 
     def _give(self, table: pa.Table | None) -> None:
         """Passes on what was found, at once or with the batch."""

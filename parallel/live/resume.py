@@ -9,15 +9,19 @@ log go back. Otherwise the stream says what is missing, and does not begin.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from wayeb_py.clock import SYSTEM, Clock
+from wayeb_py.engine.levels.lanes import Lane
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.durable.sealed_files import CHOICE
 from wayeb_py.parallel.live.batch_ledger import KnownBatches
 from wayeb_py.parallel.live.commits import GROUP, PARTITION, point_of
 from wayeb_py.parallel.live.inputs import Inputs, StreamTypes
+from wayeb_py.parallel.live.lane_places import LanePlaces
+from wayeb_py.parallel.live.live_lanes import LiveLanes, ServiceOptions, State, is_leveled, lanes_as, lanes_from
 from wayeb_py.parallel.logs.log import OffsetRange
 from wayeb_py.parallel.recovery.checkpoint import Manifest
 from wayeb_py.parallel.recovery.offset import Offset
@@ -27,6 +31,8 @@ from wayeb_py.parallel.sinks.sinks import AsideFolder, Replaceable, Sink
 from wayeb_py.parallel.stream.snapshot_policy import SnapshotKeeper
 from wayeb_py.parallel.stream.stream_recogniser import StreamRecogniser
 from wayeb_py.patterns import Patterns
+
+LaneNames = tuple[tuple[str, ...], ...]  # [lane]: its patterns and rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +47,10 @@ class Version:
 class Resumed:
     """Where a stream goes on: its state, after a batch, and the batch that was begun."""
 
-    keeper: SnapshotKeeper
+    keeper: State
     batch: int  # the last that is done; -1 if none is
     offset: Offset
-    planned: Offset | None = None  # of the batch after it
+    planned: tuple[Offset, ...] = ()  # of the batches after it
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,8 @@ class Resuming:
     episodes: bool
     listens: bool
     no_pickle: bool = False
+    service: ServiceOptions = field(default_factory=ServiceOptions)
+    clock: Clock = SYSTEM
 
     @property
     def snapshots(self) -> Snapshots:
@@ -70,29 +78,74 @@ class Resuming:
         kept = load_version(self.folder / "eras", number, self.manifest.stream_id, self.no_pickle)
         return Version(kept.groups[0], StreamTypes.of(kept.groups[0], kept.schema))
 
-    def keeper(self, version: Version, snapshot: Snapshot | None = None) -> SnapshotKeeper:
-        """A recogniser of these patterns in a state."""
-        schemas = version.types.bound
-        return SnapshotKeeper(StreamRecogniser(version.patterns, schemas, self.episodes, snapshot))
+    def keeper(
+        self,
+        version: Version,
+        before: Sequence[Sequence[str]] = (),
+        snapshots: Sequence[Snapshot] = (),
+        planned: LaneNames | None = None,
+    ) -> State:
+        """Recognisers of these patterns, in the states of the lanes that there were before, by their names.
 
-    def exchange(self, keeper: SnapshotKeeper, version: Version) -> SnapshotKeeper:
-        """The same state under other patterns; unchanged ones keep theirs."""
-        return self.keeper(version, keeper.recogniser.snapshot())
+        `planned` are the lanes of a batch that is repeated, and none where it had none.
+        """
+        lanes, whence = lanes_from(version.patterns, self.service, before)
+        if planned:
+            lanes = lanes_as(version.patterns, self.service, planned)
+            whence = [next((nth for nth, some in enumerate(before) if {*some} & {*own}), None) for own in planned]
+        states = [None if nth is None else snapshots[nth] for nth in whence]
+        if planned == () or (planned is None and not is_leveled(version.patterns, lanes)):
+            schemas = version.types.bound
+            return SnapshotKeeper(StreamRecogniser(version.patterns, schemas, self.episodes, states[0]))
+        keepers = [SnapshotKeeper(self._lane(version, lane, i, states[i])) for i, lane in enumerate(lanes)]
+        return self._lanes(version, lanes, keepers)
+
+    def exchange(self, keeper: State, version: Version, planned: LaneNames | None = None) -> State:
+        """The same state under other patterns, or in other lanes; unchanged patterns keep theirs. Nothing waits."""
+        if isinstance(keeper, LiveLanes):
+            states = [one.recogniser.snapshot() for one in keeper.keepers]
+            changed = self.keeper(version, keeper.names, states, planned)
+            if isinstance(changed, LiveLanes):
+                changed.continue_numbers(keeper)
+            return changed
+        patterns = keeper.recogniser.inner.patterns
+        names = [*patterns.names, *patterns.rule_names]
+        return self.keeper(version, [names], [keeper.recogniser.snapshot()], planned)
+
+    def is_another(self, keeper: State, version: Version) -> bool:
+        """Whether these patterns are served in other lanes than the state has."""
+        names = lane_names(keeper)
+        lanes, _ = lanes_from(version.patterns, self.service, names)
+        if is_leveled(version.patterns, lanes):
+            return tuple(lane.names for lane in lanes) != names
+        return isinstance(keeper, LiveLanes)
+
+    def _lane(self, version: Version, lane: Lane, number: int, snapshot: Snapshot | None) -> StreamRecogniser:
+        """The recogniser of a lane; the first counts the events of all streams, and sets aside what is none."""
+        patterns = version.patterns.select(lane.names)
+        whole = version.patterns if number == 0 else None
+        own = version.patterns.by_stream if number == 0 else patterns.by_stream
+        schemas = {name: schema for name, schema in version.types.bound.items() if name in own}
+        return StreamRecogniser(patterns, schemas, self.episodes, snapshot, whole)
+
+    def _lanes(self, version: Version, lanes: Sequence[Lane], keepers: Sequence[SnapshotKeeper]) -> LiveLanes:
+        return LiveLanes(
+            version.patterns, lanes, keepers, version.types,
+            sheds=self.service.sheds, episodes=self.episodes, clock=self.clock,
+        )  # fmt: skip
 
     def resume(self, known: KnownBatches) -> Resumed:
         """The state after the last batch that is done."""
         last = known.last_done
-        planned = known.planned.get(last + 1)
-        if planned is not None and not self.inputs.log.keeps:
-            planned = None  # its events are gone
         first, keeper = self._start(known, last)
         offset = known.planned[first] if first >= 0 else Offset(dict(self.manifest.origin), Epoch())
         for batch in range(first + 1, last + 1):
             keeper = self._repeat(keeper, offset, known.planned[batch])
             offset = known.planned[batch]
-        return Resumed(keeper, last, offset, planned)
+        planned = known.after(last) if self.inputs.log.keeps else []  # otherwise their events are gone
+        return Resumed(keeper, last, offset, tuple(planned))
 
-    def _start(self, known: KnownBatches, last: int) -> tuple[int, SnapshotKeeper]:
+    def _start(self, known: KnownBatches, last: int) -> tuple[int, State]:
         """The newest batch from whose state one can go on, and that state."""
         if last < 0:
             return last, self.keeper(self.version(self._first_version(known)))
@@ -102,9 +155,12 @@ class Resuming:
         for batch in range(last, lowest - 1, -1):
             if known.done.get(batch):
                 offset = known.planned[batch]
-                chain = self.snapshots.read(GROUP, PARTITION, point_of(batch, offset))
-                if chain is not None:
-                    return batch, self._led_along(self.version(offset.epoch.version), chain)
+                n_groups = len(offset.levels["lanes"]) if offset.levels else 1
+                point = point_of(batch, offset)
+                chains = [self.snapshots.read(GROUP + nth, PARTITION, point) for nth in range(n_groups)]
+                if None not in chains:
+                    known_chains = [chain for chain in chains if chain is not None]
+                    return batch, self._led_along(self.version(offset.epoch.version), known_chains, offset)
         if lowest == 0 and self.inputs.log.keeps:
             return -1, self.keeper(self.version(known.planned[0].epoch.version))
         raise DataError(
@@ -117,18 +173,29 @@ class Resuming:
         planned = known.planned.get(0)
         return len(self.manifest.pattern_versions) - 1 if planned is None else planned.epoch.version
 
-    def _led_along(self, version: Version, chain: SnapshotChain) -> SnapshotKeeper:
-        schemas = version.types.bound
-        recogniser = StreamRecogniser(version.patterns, schemas, self.episodes, chain.whole)
-        return SnapshotKeeper.of_chain(recogniser, chain)
+    def _led_along(self, version: Version, chains: Sequence[SnapshotChain], offset: Offset) -> State:
+        if not offset.levels:
+            recogniser = StreamRecogniser(version.patterns, version.types.bound, self.episodes, chains[0].whole)
+            return SnapshotKeeper.of_chain(recogniser, chains[0])
+        lanes = lanes_as(version.patterns, self.service, LanePlaces.from_json(offset.levels).names)
+        keepers = [
+            SnapshotKeeper.of_chain(self._lane(version, lane, nth, chain.whole), chain)
+            for nth, (lane, chain) in enumerate(zip(lanes, chains, strict=True))
+        ]
+        restored = self._lanes(version, lanes, keepers)
+        restored.restore_waiting(offset, self.inputs)
+        return restored
 
-    def _repeat(self, keeper: SnapshotKeeper, before: Offset, after: Offset) -> SnapshotKeeper:
+    def _repeat(self, keeper: State, before: Offset, after: Offset) -> State:
         """The state after a batch that is done; what it finds has been written."""
         version = self.version(after.epoch.version)
-        if before.epoch.version != after.epoch.version:
-            keeper = self.exchange(keeper, version)
+        if before.epoch.version != after.epoch.version or lane_names(keeper) != planned_names(after):
+            keeper = self.exchange(keeper, version, planned_names(after))
         else:
-            keeper = SnapshotKeeper(keeper.recogniser)  # entities may have other numbers than in the kept changes
+            keeper = anew(keeper)
+        if isinstance(keeper, LiveLanes):
+            keeper.repeat(before, after, self.manifest.origin, self.inputs, self.listens)
+            return keeper
         recogniser = keeper.recogniser
         for partition, end in sorted(after.at.items()):
             start = before.at.get(partition, self.manifest.origin.get(partition, 0))
@@ -148,6 +215,25 @@ class Resuming:
             pass
         recogniser.inner.aside.clear()
         return keeper
+
+
+def anew(keeper: State) -> State:
+    """The same recognisers, whose states are kept whole next: their entities may have other numbers than in the kept
+    changes."""
+    if isinstance(keeper, LiveLanes):
+        keeper.keepers = [SnapshotKeeper(one.recogniser) for one in keeper.keepers]
+        return keeper
+    return SnapshotKeeper(keeper.recogniser)
+
+
+def lane_names(keeper: State) -> LaneNames:
+    """The names in its lanes; none where it has no lanes."""
+    return keeper.names if isinstance(keeper, LiveLanes) else ()
+
+
+def planned_names(offset: Offset) -> LaneNames:
+    """The names in the lanes of a batch; none where it has no lanes."""
+    return LanePlaces.from_json(offset.levels).names if offset.levels else ()
 
 
 def check_ends(

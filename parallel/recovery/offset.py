@@ -34,15 +34,23 @@ class Offset:
     quiet: bool = False  # whether nothing has come since silent entities were given up
     clock_s: int = 0  # when the batch was planned
     spoke_s: Mapping[str, int] = field(default_factory=dict)  # when each partition last had events, if a clock asks
+    levels: Mapping[str, Any] = field(default_factory=dict)  # where each level is: `live.lane_places`
 
     @classmethod
     def from_json(cls, offset: Mapping[str, Any]) -> Offset:
         spoke_s = offset.get("spoke_s", {})
-        return cls(dict(offset["at"]), Epoch.from_json(offset), offset["quiet"], offset["clock_s"], spoke_s)
+        levels = offset.get("levels", {})
+        return cls(dict(offset["at"]), Epoch.from_json(offset), offset["quiet"], offset["clock_s"], spoke_s, levels)
 
     def to_json(self) -> dict[str, Any]:
         spoke_s = {"spoke_s": dict(self.spoke_s)} if self.spoke_s else {}
-        return {"at": self.at, **self.epoch.to_json(), "quiet": self.quiet, "clock_s": self.clock_s, **spoke_s}
+        others = spoke_s | ({"levels": dict(self.levels)} if self.levels else {})
+        return {"at": self.at, **self.epoch.to_json(), "quiet": self.quiet, "clock_s": self.clock_s, **others}
+
+    @property
+    def read_from(self) -> Offsets:
+        """Where the first event of each partition is that some level has not taken."""
+        return self.at | {partition: offset for partition, (offset, _) in self.levels.get("from", {}).items()}
 
 
 def next_tick(before: Offset, idle_s: float | None, now_s: float, has_events: bool, is_behind: bool) -> int:

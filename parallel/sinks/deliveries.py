@@ -18,13 +18,13 @@ import urllib.request
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
+from wayeb_py.engine.rows.detection_id import DETECTION_ID
 from wayeb_py.errors import DataError
 from wayeb_py.files.output.table_text import render_objects
 from wayeb_py.parallel.receive.address import Address, parse_address
 from wayeb_py.parallel.sinks.outbox import Outbox, UndeliveredError
 from wayeb_py.parallel.sinks.sinks import Batch, Sink
 from wayeb_py.parallel.sinks.viewers import ViewerPort
-from wayeb_py.parallel.wire.detection_id import DETECTION_ID
 
 WEBHOOK = "webhook:"
 _SCHEMES = ("tcp://", "sse://", WEBHOOK, "mqtt://")

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from wayeb_py.engine.rows.detection_id import DETECTION_ID
 from wayeb_py.errors import DataError
 from wayeb_py.files.output.table_text import render_objects
 from wayeb_py.parallel.logs.kafka_topic import KafkaTopic
 from wayeb_py.parallel.sinks.sinks import Batch
-from wayeb_py.parallel.wire.detection_id import DETECTION_ID
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer

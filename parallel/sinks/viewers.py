@@ -15,10 +15,10 @@ import socket
 import threading
 from collections import deque
 
+from wayeb_py.engine.rows.detection_id import DETECTION_ID
 from wayeb_py.errors import DataError
 from wayeb_py.files.output.table_text import render_objects
 from wayeb_py.parallel.sinks.sinks import Batch
-from wayeb_py.parallel.wire.detection_id import DETECTION_ID
 
 QUEUE = 1000  # lines that wait for a viewer
 KEPT = 1000  # lines for viewers that come back

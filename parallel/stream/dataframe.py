@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from wayeb_py.engine.rows.detection_id import with_id_first
 from wayeb_py.errors import DataError
 from wayeb_py.files.projection import absent
 from wayeb_py.parallel.spark.pattern_bundle import open_patterns, pack_patterns
 from wayeb_py.parallel.stream.shard_operator import ShardPatterns, ShardQuery, recognise_by_shard
 from wayeb_py.parallel.wire import parcel
-from wayeb_py.parallel.wire.detection_id import with_id_first
 from wayeb_py.parallel.wire.output_schema import (
     output_schema,
     refuse_service,

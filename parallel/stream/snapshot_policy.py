@@ -66,6 +66,15 @@ class SnapshotKeeper:
             self.kept.add(point, changed.snapshot)
         self.recogniser.settle()
 
+    @property
+    def n_groups(self) -> int:
+        """How many states it keeps."""
+        return 1
+
+    def settle(self) -> None:
+        """Marks what was prepared as kept."""
+        self.recogniser.settle()
+
     def prepare(self, may_change: bool) -> int:
         """Prepares the files to write; returns the size of the state in bytes."""
         n_entities = self._n_entities = len(self.recogniser.entities)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
+from wayeb_py.engine.rows.detection_id import with_id_first
 from wayeb_py.errors import WayebError
 from wayeb_py.files.output.set_aside import BadLimit
 from wayeb_py.parallel.durable import failpoints
@@ -36,7 +37,6 @@ from wayeb_py.parallel.stream.gather import gather
 from wayeb_py.parallel.stream.plan import Asked, StreamPlan, make_frame, plan_stream
 from wayeb_py.parallel.stream.source import SourceOptions
 from wayeb_py.parallel.stream.task import StreamContext
-from wayeb_py.parallel.wire.detection_id import with_id_first
 from wayeb_py.parallel.wire.output_schema import output_schema, refuse_no_stream, refuse_service
 from wayeb_py.parallel.wire.overflow import Overflow
 from wayeb_py.patterns import Patterns

@@ -31,9 +31,10 @@ class StreamRecogniser:
         schema: pa.Schema | Mapping[str, pa.Schema],
         episodes: bool,
         snapshot: Snapshot | None,
+        whole: Patterns | None = None,
     ) -> None:
         saved = None if snapshot is None else snapshot.saved
-        self.inner = Recogniser(patterns, order="arrival", episodes=episodes, saved=saved)
+        self.inner = Recogniser(patterns, order="arrival", episodes=episodes, saved=saved, whole=whole)
         # Binds the patterns to the types of the events, also where no events come at first.
         self.streams: dict[str, StreamOperator] = {}
         schemas = schema if isinstance(schema, Mapping) else {next(iter(patterns.by_stream)): schema}
@@ -94,7 +95,7 @@ class StreamRecogniser:
 
     def changes(self) -> Snapshot | None:
         """What has changed since the state was kept; None where the whole state must be kept."""
-        if len(self.inner.operators) > 1 or self.inner.patterns.clocked:
+        if len(self.inner.operators) > 1 or self.inner.has_clock:
             return None
         if self._operator.n_kept is None or (self._n_heard, len(self.heard)) not in (
             (0, 0),

@@ -20,9 +20,9 @@ import pyarrow as pa
 
 from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.columns import column_of, ticks_of
+from wayeb_py.engine.rows.detection_id import with_ids
 from wayeb_py.files.formats.block import AsideRow, Block, values_of_rows
 from wayeb_py.files.output.set_aside import kind_of, render_aside
-from wayeb_py.parallel.wire.detection_id import with_ids
 from wayeb_py.parallel.wire.parcel import Kind, Parcel, pack, pack_lines
 from wayeb_py.tally import Tally
 

@@ -47,21 +47,21 @@ def refuse_no_stream(patterns: CompiledPatterns) -> None:
 
 
 def refuse_service(patterns: CompiledPatterns) -> None:
-    """Raises DataError for clauses about the quality of service that a running stream would silently leave undone."""
+    """Raises DataError for clauses about the quality of service that a stream on Spark would silently leave undone."""
     meaning = patterns.meaning
     for stream in meaning.streams:
         if stream.replaces:
             raise DataError(
-                f"the stream `{stream.name}` says `replace`, and `wayeb stream` keeps all events",
-                hint="leave the line out; in Python `LeveledRecogniser` replaces events that wait",
+                f"the stream `{stream.name}` says `replace`, and a stream on Spark keeps all events",
+                hint="run it in one process (`wayeb stream --engine local`), or leave the line out",
             )
     every: list[m.Pattern | m.Rule] = [*meaning.patterns, *meaning.rules]
     for one in every:
         clause = "shed after" if one.service.shed_s is not None else "valid for"
         if one.service.shed_s is not None or one.service.valid_s is not None:
             raise DataError(
-                f"`{one.name}` says `{clause}`, and `wayeb stream` keeps all events and all detections",
-                hint="leave the clause out; in Python `LeveledRecogniser` does what it says",
+                f"`{one.name}` says `{clause}`, and a stream on Spark keeps all events and all detections",
+                hint="run it in one process (`wayeb stream --engine local`), or leave the clause out",
             )
 
 

@@ -18,11 +18,11 @@ from benchmarks.replays.endless_log import PAUSE_S, SKIPPED, EndlessLog, RoundSc
 from benchmarks.replays.highest_speed import find_highest
 from benchmarks.replays.steady_state import latency_s, offered_at_s, plans, steady
 from benchmarks.replays.watched_replay import Subject, expected_ids
+from wayeb_py.engine.rows.detection_id import with_ids
 from wayeb_py.parallel.logs.back_pressure import Capacity, SourceState, pass_time, take
 from wayeb_py.parallel.logs.log import OffsetRange
 from wayeb_py.parallel.logs.replay import MAX, Schedule
 from wayeb_py.parallel.logs.replay_store import store_events
-from wayeb_py.parallel.wire.detection_id import with_ids
 from wayeb_py.parallel.wire.shards import shard_of
 
 PATTERNS = """stream v {

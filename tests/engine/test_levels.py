@@ -20,7 +20,7 @@ from tests.cases import KEY, TIME
 from tests.engine.test_properties import SCHEMA, Scene, scenes
 from tests.strategies import ALL_ATOMS, PLAIN_ATOMS, examples
 from wayeb_py.clock import Clock
-from wayeb_py.engine.levels.decisions import Decision, Decisions
+from wayeb_py.engine.levels.decisions import Decision, Decisions, Made
 from wayeb_py.engine.levels.leveled_recogniser import Left, LeveledRecogniser
 from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.errors import DataError
@@ -60,10 +60,10 @@ def rows_of(left: list[Left]) -> list[Row]:
 
 def run(
     recogniser: LeveledRecogniser, scene: Scene, draw: Callable[[st.SearchStrategy[int]], int], hand: Hand
-) -> tuple[list[Left], list[Decision]]:
+) -> tuple[list[Left], list[Made]]:
     """Feeds a scene in random portions, with random work and time between them."""
     left: list[Left] = []
-    decisions: list[Decision] = []
+    decisions: list[Made] = []
     at, events = 0, pa.Table.from_pylist(scene.events, schema=SCHEMA)
     while at < len(events):
         size = draw(st.integers(1, 4))
@@ -109,7 +109,7 @@ def shed_run(scene: Scene, data: st.DataObject) -> tuple[list[Left], set[int]]:
     hand = Hand()
     recogniser = LeveledRecogniser(wayeb_py.compile(source, longest=scene.longest), clock=hand.clock)
     left, decisions = run(recogniser, scene, data.draw, hand)
-    shed = {number for one in decisions for number in range(one.first, one.end)}
+    shed = {number for one in decisions if isinstance(one, Decision) for number in range(one.first, one.end)}
     assert recogniser.tallies["normal"].shed == len(shed)
     return left, shed
 

@@ -25,10 +25,10 @@ import wayeb_py
 from tests.parallel.car_events import PATTERNS
 from tests.parallel.spark_cluster import QUICK
 from tests.polling import DEADLINE_S, poll
+from wayeb_py.engine.rows.detection_id import with_ids
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.health.gauge import FOLDER
 from wayeb_py.parallel.health.totals import Totals, load_totals
-from wayeb_py.parallel.wire.detection_id import with_ids
 
 ROOT = Path(__file__).parents[2]
 _NOTHING: Mapping[str, str] = MappingProxyType({})

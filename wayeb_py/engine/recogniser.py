@@ -134,6 +134,15 @@ class Recogniser:
         return self._streams[self._named(stream)]
 
     @property
+    def has_clock(self) -> bool:
+        """Whether a clock over all entities runs here."""
+        return self._clock is not None
+
+    def reads(self, stream: str) -> bool:
+        """Whether events of a stream are fed here."""
+        return stream in self._streams
+
+    @property
     def counts(self) -> Tally:
         """What became of the events of all streams."""
         if not self.counts_of:

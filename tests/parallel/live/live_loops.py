@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from wayeb_py.engine.rows.detection_id import with_id_first
 from wayeb_py.files.formats.block import Block
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.live.commits import Ended
@@ -17,7 +18,6 @@ from wayeb_py.parallel.recovery.offset import Offset
 from wayeb_py.parallel.recovery.snapshots import Epoch
 from wayeb_py.parallel.stream.snapshot_policy import SnapshotKeeper
 from wayeb_py.parallel.stream.stream_recogniser import StreamRecogniser
-from wayeb_py.parallel.wire.detection_id import with_id_first
 from wayeb_py.patterns import Patterns
 from wayeb_py.tally import Tally
 

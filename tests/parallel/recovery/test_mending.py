@@ -18,6 +18,7 @@ import pytest
 import wayeb_py
 from tests.parallel.crash_images import Recorder
 from tests.parallel.small_spark import SmallSpark, _put
+from wayeb_py.engine.rows.detection_id import with_ids
 from wayeb_py.errors import DataError, WayebError
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.durable import failpoints
@@ -36,7 +37,6 @@ from wayeb_py.parallel.recovery.repair import put_right, survey
 from wayeb_py.parallel.recovery.spark_log import SparkLog
 from wayeb_py.parallel.sinks.sinks import Batch, ParquetSink
 from wayeb_py.parallel.stream.stream import stream
-from wayeb_py.parallel.wire.detection_id import with_ids
 
 PATTERNS = """stream s {
     key id

@@ -15,12 +15,12 @@ from pyspark.sql import SparkSession
 
 import wayeb_py
 from tests.parallel.overflow_reads import note_reads
+from wayeb_py.engine.rows.detection_id import with_ids
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.logs.folder import FolderLog
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.sinks.sinks import ParquetSink
 from wayeb_py.parallel.stream.stream import stream
-from wayeb_py.parallel.wire.detection_id import with_ids
 
 PATTERNS = """stream s {
     key id

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 import wayeb_py
 from tools.kafka.broker import Broker
+from wayeb_py.engine.rows.detection_id import with_ids
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.health.stream_summary import StreamSummary
 from wayeb_py.parallel.logs.kafka import KafkaLog
@@ -31,7 +32,6 @@ from wayeb_py.parallel.sinks.kafka import KafkaSink
 from wayeb_py.parallel.sinks.sinks import Batch, ParquetSink, Sink
 from wayeb_py.parallel.stream.dataframe import recognise_stream
 from wayeb_py.parallel.stream.stream import stream
-from wayeb_py.parallel.wire.detection_id import with_ids
 
 PATTERNS = wayeb_py.compile(
     "stream s { key id time ts }\n"

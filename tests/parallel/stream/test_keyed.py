@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import wayeb_py
 from tests.parallel.stream.ship_events import SOURCE, in_process, make_events, rows_of, write_files
+from wayeb_py.engine.rows.detection_id import DETECTION_ID
 from wayeb_py.errors import DataError, EventsError
 from wayeb_py.parallel.health.stream_summary import StreamSummary
 from wayeb_py.parallel.logs.folder import FolderLog
@@ -26,7 +27,6 @@ from wayeb_py.parallel.sinks.sinks import Batch, ParquetSink
 from wayeb_py.parallel.stream.dataframe import recognise_stream
 from wayeb_py.parallel.stream.endpoints import open_logs
 from wayeb_py.parallel.stream.stream import stream
-from wayeb_py.parallel.wire.detection_id import DETECTION_ID
 from wayeb_py.patterns import Patterns
 
 

@@ -14,6 +14,7 @@ import pytest
 import wayeb_py
 from tests.parallel.overflow_reads import note_reads
 from tests.parallel.small_spark import SmallSpark
+from wayeb_py.engine.rows.detection_id import with_ids
 from wayeb_py.errors import DataError
 from wayeb_py.files.formats.block import Block
 from wayeb_py.parallel.logs.folder import FolderLog
@@ -22,7 +23,6 @@ from wayeb_py.parallel.sinks.sinks import ParquetSink, Sink
 from wayeb_py.parallel.stream import task_result
 from wayeb_py.parallel.stream.stream import stream
 from wayeb_py.parallel.wire import overflow
-from wayeb_py.parallel.wire.detection_id import with_ids
 from wayeb_py.parallel.wire.overflow import Overflow
 from wayeb_py.parallel.wire.parcel import Parcel, unpack
 

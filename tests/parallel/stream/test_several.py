@@ -30,6 +30,7 @@ import wayeb_py
 from tests.parallel.killing import Traps, streaming
 from tests.parallel.stream.test_shard_operator import KeptState
 from wayeb_py.clock import Clock
+from wayeb_py.engine.rows.detection_id import DETECTION_ID
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.health.stream_summary import StreamSummary
 from wayeb_py.parallel.logs.folder import FolderLog
@@ -41,7 +42,6 @@ from wayeb_py.parallel.stream.shard_operator import PackedFrom, ShardPatterns, S
 from wayeb_py.parallel.stream.source import SourceOptions, StreamReader
 from wayeb_py.parallel.stream.stream import stream
 from wayeb_py.parallel.stream.task import StreamContext
-from wayeb_py.parallel.wire.detection_id import DETECTION_ID
 from wayeb_py.parallel.wire.packer import Packer
 from wayeb_py.parallel.wire.parcel import Parcel, from_batch, unpack, unpack_lines
 from wayeb_py.parallel.wire.routing import route_by_hash

@@ -13,9 +13,9 @@ pytest.importorskip("pyspark")
 import wayeb_py
 from tests.parallel.stream.ship_events import SOURCE, rows_of
 from wayeb_py.engine.recogniser import Recogniser
+from wayeb_py.engine.rows.detection_id import DETECTION_ID, with_ids
 from wayeb_py.parallel.recovery.snapshots import Epoch
 from wayeb_py.parallel.stream.shard_operator import ShardPatterns, ShardQuery, _step, epoch_parcel
-from wayeb_py.parallel.wire.detection_id import DETECTION_ID, with_ids
 from wayeb_py.parallel.wire.packer import Packer
 from wayeb_py.parallel.wire.parcel import Parcel, unpack
 from wayeb_py.parallel.wire.routing import route_by_hash

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import wayeb_py
+from wayeb_py.engine.rows.detection_id import with_ids
 from wayeb_py.errors import DataError
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.health.stream_summary import StreamSummary
@@ -21,7 +22,6 @@ from wayeb_py.parallel.logs.replay_store import store_events
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint, Manifest, begin, changes, digest_of, refuse_other
 from wayeb_py.parallel.sinks.sinks import AsideFolder, Batch, FunctionSink, NdjsonSink, ParquetSink
 from wayeb_py.parallel.stream.endpoints import aside_folder, open_log, open_sink, refuse_mixed_up
-from wayeb_py.parallel.wire.detection_id import with_ids
 
 SOURCE = "stream s { key id time ts in s }\npattern P := (v > 5)\npattern Q := (v > 7)\n"
 PATTERNS = wayeb_py.compile(SOURCE)

@@ -32,7 +32,9 @@ from wayeb_py.text_table import table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from fractions import Fraction
 
+    from wayeb_py.dsl.rules import Level
     from wayeb_py.parallel.health.stream_summary import StreamSummary
     from wayeb_py.parallel.stream.endpoints import JournalOptions
     from wayeb_py.patterns import Patterns
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
 TRIES = 4  # of a task
 MAX_ROWS = 2_000_000  # of a batch
+LEVEL_NUMBERS = ("arrived", "done", "waiting", "shed", "replaced", "stale", "dropped")
 P = ParamSpec("P")
 
 
@@ -170,6 +173,16 @@ def run_stream(
     log_form: Annotated[
         LogForm | None, typer.Option("--log", help="A line a batch, for people or for programs; no moving picture.")
     ] = None,
+    shed: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LEVEL=DURATION,…",
+            help="Skip events that have waited longer for patterns of a level: low=500ms,normal=5s (in this process).",
+        ),
+    ] = None,
+    no_shed: Annotated[
+        bool, typer.Option("--no-shed", help="Shed, replace and drop nothing, whatever the patterns say.")
+    ] = False,
     clean: CleanBy = None,
     aside: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for bad rows and late events (default: OUT/_aside).")
@@ -209,9 +222,14 @@ def run_stream(
             ("--interval", interval),
         )
     )
+    shed_s = read_shed(shed)
+    if shed is not None and no_shed:
+        misuse("--shed and --no-shed contradict each other: give one of them")
     settings = memory_settings(memory)
     limit = read_bad_limit(max_bad, "--max-bad")
     here, why = is_local(engine, master, scheme, workers, source_parallelism, memory, checkpoint, restart, received)
+    if shed is not None and not here:
+        misuse("--shed is for a stream in this process: run with --engine local")
     patterns = compiling.compile(
         files, longest=longest, lateness_s=lateness_s, forget_after_s=forget_s,
         clean=None if clean is None else clean.value,
@@ -290,6 +308,7 @@ def run_stream(
             Report(health, reporting) as report,
         ):
             if here:
+                from wayeb_py.parallel.live.live_lanes import ServiceOptions
                 from wayeb_py.parallel.live.live_stream import live_stream
 
                 summary = live_stream(
@@ -298,7 +317,7 @@ def run_stream(
                     interval_s=None if interval_s is None else float(interval_s),
                     max_rows=max_events or MAX_ROWS, idle_s=None if idle_s is None else float(idle_s),
                     capacity=capacity, aside=aside or aside_folder(out), max_bad=limit, no_pickle=no_pickle,
-                    watchers=[report], say=say, stop=stop,
+                    service=ServiceOptions(shed_s, not no_shed), watchers=[report], say=say, stop=stop,
                 )  # fmt: skip
             else:
                 from wayeb_py.parallel.stream.stream import stream
@@ -371,6 +390,22 @@ def is_received(source: str) -> bool:
     return is_address(source) or is_address(source.partition("=")[2])
 
 
+def read_shed(text: str | None) -> dict[Level, Fraction]:
+    """When events are shed, by level: `low=500ms,normal=5s`."""
+    from wayeb_py.dsl.rules import LEVELS
+
+    shed_s: dict[Level, Fraction] = {}
+    for part in [] if text is None else text.split(","):
+        name, _, duration = part.partition("=")
+        level = next((one for one in LEVELS if one == name.strip()), None)
+        if level is None:
+            misuse(f"--shed: `{name}` is no level: {', '.join(LEVELS)}, as in low=500ms,normal=5s")
+        after_s = read_duration(duration.strip(), "--shed")
+        assert after_s is not None
+        shed_s[level] = after_s
+    return shed_s
+
+
 def read_journal(folder: Path | None, size: str, age: str) -> JournalOptions | None:
     """Where received events are kept, how much and for how long."""
     from wayeb_py.parallel.stream.endpoints import JournalOptions
@@ -441,7 +476,15 @@ def render(summary: StreamSummary) -> str:
         if counts:
             lines.append((title, f"{sum(counts.values()):,}"))
             lines += [(f"  {name}", f"{count:,}") for name, count in sorted(counts.items())]
+    for level, numbers in summary.by_level.items():
+        counted = [f"{numbers[name]:,} {name}" for name in LEVEL_NUMBERS if numbers[name]]
+        took = "" if numbers["p99_s"] is None else f", p50 {_ms(numbers['p50_s'])}, p99 {_ms(numbers['p99_s'])}"
+        lines.append((f"level {level}", ", ".join(counted) + took))
     return table(lines)
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:.3g} ms"
 
 
 def memory_settings(size: str | None) -> dict[str, str]:

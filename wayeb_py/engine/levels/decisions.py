@@ -1,6 +1,7 @@
 """What a live stream decided by the clock, as data: a repeated run that is given it decides the same.
 
-Events are counted by stream as they arrive, detections by lane as they leave; a decision is a range of these numbers.
+Events are counted by source (a partition, or else a stream) as they arrive, and a decision about events is a range of
+these numbers. Detections are named by their ids, which do not depend on how a run was cut.
 """
 
 from __future__ import annotations
@@ -9,54 +10,84 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-What = Literal["shed", "replace", "stale"]
+What = Literal["shed", "replace"]
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Numbers from `first` to before `end`: events of a stream that a lane skipped (`shed`) or that newer ones took the
-    place of (`replace`), or detections of a lane that left too late (`stale`)."""
+    """Events of a source with numbers from `first` to before `end` that a lane skipped (`shed`), or that newer ones
+    took the place of (`replace`)."""
 
     what: What
-    stream: str
+    source: str
     lane: int  # -1: all of them
     first: int
     end: int
 
     def to_json(self) -> list[Any]:
-        return [self.what, self.stream, self.lane, self.first, self.end]
+        return [self.what, self.source, self.lane, self.first, self.end]
+
+
+@dataclass(frozen=True, slots=True)
+class StaleFound:
+    """Detections of a lane, by id, that left too late, and were marked or dropped."""
+
+    lane: int
+    ids: tuple[str, ...]
+
+    def to_json(self) -> list[Any]:
+        return ["stale", self.lane, list(self.ids)]
+
+
+Made = Decision | StaleFound
+
+
+def made_of(kept: Iterable[list[Any]]) -> list[Made]:
+    """What was kept in a log."""
+    return [StaleFound(one[1], tuple(one[2])) if one[0] == "stale" else Decision(*one) for one in kept]
 
 
 @dataclass(slots=True)
 class Decisions:
     """Decisions that were made before."""
 
-    numbers: dict[tuple[What, str, int], set[int]] = field(default_factory=dict)
+    _ranges: dict[tuple[What, str, int], list[tuple[int, int]]] = field(default_factory=dict)  # ascending
+    _stale: dict[int, set[str]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, decisions: Iterable[Decision]) -> Decisions:
+    def of(cls, decisions: Iterable[Made]) -> Decisions:
         """What a run has returned."""
         made = cls()
         for one in decisions:
-            made.numbers.setdefault((one.what, one.stream, one.lane), set()).update(range(one.first, one.end))
+            if isinstance(one, StaleFound):
+                made._stale.setdefault(one.lane, set()).update(one.ids)
+            else:
+                made._ranges.setdefault((one.what, one.source, one.lane), []).append((one.first, one.end))
+        for some in made._ranges.values():
+            some.sort()
         return made
 
     @classmethod
-    def from_json(cls, kept: Iterable[Iterable[Any]]) -> Decisions:
+    def from_json(cls, kept: Iterable[list[Any]]) -> Decisions:
         """What was kept in a log."""
-        return cls.of(Decision(*one) for one in kept)
+        return cls.of(made_of(kept))
 
-    def hold(self, what: What, stream: str, lane: int, number: int) -> bool:
-        """Whether this was decided of an event or a detection."""
-        return number in self.numbers.get((what, stream, lane), ())
+    def held(self, what: What, source: str, lane: int, first: int, end: int) -> list[tuple[int, int]]:
+        """The ranges between two numbers of which this was decided."""
+        kept = self._ranges.get((what, source, lane), [])
+        return [(max(a, first), min(b, end)) for a, b in kept if a < end and b > first]
+
+    def stale(self, lane: int) -> set[str]:
+        """The ids of a lane's detections that left too late."""
+        return self._stale.get(lane, set())
 
 
-def ranges(what: What, stream: str, lane: int, numbers: Iterable[int]) -> list[Decision]:
+def ranges(what: What, source: str, lane: int, numbers: Iterable[int]) -> list[Decision]:
     """Numbers, ascending, as ranges."""
     found: list[Decision] = []
     for number in numbers:
         if found and found[-1].end == number:
-            found[-1] = Decision(what, stream, lane, found[-1].first, number + 1)
+            found[-1] = Decision(what, source, lane, found[-1].first, number + 1)
         else:
-            found.append(Decision(what, stream, lane, number, number + 1))
+            found.append(Decision(what, source, lane, number, number + 1))
     return found

@@ -2,40 +2,61 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from math import ceil, log
 from typing import Any
 
 PER_DOUBLING = 8  # buckets: a quantile is right to a twelfth of itself
 LEAST_S = 1e-6
+COUNTED = ("arrived", "done", "shed", "replaced", "stale", "dropped")
 
 
 @dataclass(slots=True)
 class LatencyHistogram:
     """Durations in buckets that grow by the same factor."""
 
-    buckets: dict[int, int] = field(default_factory=dict)
+    buckets: Counter[int] = field(default_factory=Counter)
     n: int = 0
 
     def add(self, duration_s: float, n: int = 1) -> None:
         """Counts n durations of the same length."""
         bucket = 0 if duration_s <= LEAST_S else ceil(log(duration_s / LEAST_S, 2) * PER_DOUBLING)
-        self.buckets[bucket] = self.buckets.get(bucket, 0) + n
+        self.buckets[bucket] += n
         self.n += n
+
+    def join(self, other: LatencyHistogram) -> None:
+        """Adds what was counted elsewhere."""
+        self.buckets.update(other.buckets)
+        self.n += other.n
 
     def quantile_s(self, share: float) -> float | None:
         """The length that this share of the durations do not exceed, rounded up to its bucket; None without any."""
         below = 0
         for bucket, n in sorted(self.buckets.items()):
             below += n
-            if below >= share * self.n:
+            if n and below >= share * self.n:
                 return float(LEAST_S * 2 ** (bucket / PER_DOUBLING))
         return None
+
+    def quantiles(self) -> dict[str, float | None]:
+        """The lengths that half of the durations, 95 and 99 in a hundred do not exceed."""
+        return {f"p{share}_s": self.quantile_s(share / 100) for share in (50, 95, 99)}
+
+    def to_json(self) -> dict[str, int]:
+        return {str(bucket): n for bucket, n in self.buckets.items()}
+
+    @classmethod
+    def from_json(cls, kept: dict[str, int]) -> LatencyHistogram:
+        return cls(Counter({int(bucket): n for bucket, n in kept.items()}), sum(kept.values()))
 
 
 @dataclass(slots=True)
 class LevelTally:
-    """The events of one level: each that has arrived is done, shed, replaced, or waits."""
+    """The events of one level: each that has arrived is done, shed, replaced, or waits.
+
+    Where patterns of one level shed differently an event counts once for each way, since it is done or shed for each.
+    """
 
     arrived: int = 0
     done: int = 0
@@ -44,13 +65,30 @@ class LevelTally:
     stale: int = 0  # detections that left too late, and were marked
     dropped: int = 0  # detections that would have left too late
     latency: LatencyHistogram = field(default_factory=LatencyHistogram)
+    recent: LatencyHistogram = field(default_factory=LatencyHistogram)  # since `begin`
+    _before: dict[str, int] = field(default_factory=dict)
 
     @property
     def waiting(self) -> int:
         return self.arrived - self.done - self.shed - self.replaced
 
+    def took(self, duration_s: float, n: int) -> None:
+        """Notes that n events were done so long after they had arrived."""
+        self.done += n
+        self.latency.add(duration_s, n)
+        self.recent.add(duration_s, n)
+
+    def begin(self) -> None:
+        """Counts a batch from here on."""
+        self._before = {name: getattr(self, name) for name in COUNTED}
+        self.recent = LatencyHistogram()
+
+    def since_begin(self) -> dict[str, Any]:
+        """What was counted since then, what waits now, and how many events took how long."""
+        counted = {name: getattr(self, name) - self._before.get(name, 0) for name in COUNTED}
+        return {**counted, "waiting": self.waiting, "latency": self.recent.to_json()}
+
     def to_json(self) -> dict[str, Any]:
         """The numbers as JSON can hold them."""
         names = ("arrived", "done", "waiting", "shed", "replaced", "stale", "dropped")
-        quantiles = {f"p{share}_s": self.latency.quantile_s(share / 100) for share in (50, 95, 99)}
-        return {**{name: getattr(self, name) for name in names}, **quantiles}
+        return {**{name: getattr(self, name) for name in names}, **self.latency.quantiles()}

@@ -4,18 +4,18 @@
                               ──▶ lane normal
                               ──▶ lane low    ──▶ shed: skipped, and the entity's word begins anew behind the gap
 
-Every lane reads all waiting events in their order, at its own pace. `work` takes one slice of events of the most urgent
-lane that is behind; a slice of a lower lane is so small that it takes a millisecond, and the caller brings what has
-arrived meanwhile before the next one. So levels change when something is detected, and nothing else.
+Every lane reads all waiting events of a source in their order, at its own pace (`waiting`). `work` takes one slice of
+events of the most urgent lane that is behind; a slice of a lower lane is so small that it takes a millisecond, and the
+caller brings what has arrived meanwhile before the next one. So levels change when something is detected, and nothing
+else.
 
 *Not taken*: threads by level, since one core serves all of them and Python runs one at a time.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -26,48 +26,38 @@ from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.dsl.rules import Level
 from wayeb_py.engine.arrival.input_tables import as_table
-from wayeb_py.engine.levels.decisions import Decision, Decisions, ranges
-from wayeb_py.engine.levels.lanes import lanes_of
+from wayeb_py.engine.levels.decisions import Decision, Decisions, Made, StaleFound, ranges
+from wayeb_py.engine.levels.lanes import Lane, lanes_of
 from wayeb_py.engine.levels.level_tally import LevelTally
 from wayeb_py.engine.levels.validity import Validity
+from wayeb_py.engine.levels.waiting import Arrived, SourceQueue
 from wayeb_py.engine.recogniser import Recogniser
+from wayeb_py.engine.rows.detection_id import DETECTION_ID, with_ids
 from wayeb_py.engine.rows.detections import Detections
 
 SLICE_S = 0.001  # a lower level gives way after so long
 MOST_ROWS = 1 << 16
 
 
-@dataclass(slots=True)
-class _Waiting:
-    """A batch of events that some lane has not taken yet."""
-
-    stream: str
-    batch: pa.RecordBatch
-    arrived_s: float
-    first: int  # the number of its first event in its stream
-    at: list[int]  # [lane]: how many of its rows the lane has taken
-    replaced: set[int] = field(default_factory=set)  # rows
-
-    @property
-    def n(self) -> int:
-        return int(self.batch.num_rows)
-
-
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What one slice of work has given: detections of a level, `stale` among their columns where some may be, and what
+    """What one slice of work has given: detections of a lane, with their ids, and `stale` where some may be, and what
     was decided."""
 
     level: Level
+    lane: int
     found: pa.Table
-    decisions: tuple[Decision, ...]
+    decisions: tuple[Made, ...] = ()
+    took_s: float = 0.0
 
 
 class LeveledRecogniser:
     """Recognises patterns by level in events that wait.
 
-    `shed_s` says for whole levels when events are shed; `sheds=False` sheds nothing. `decided`: another run's decisions
-    hold in place of the clock.
+    `shed_s` says for whole levels when events are shed; `sheds=False` sheds, replaces and drops nothing. `decided`:
+    another run's decisions hold in place of the clock. `lanes` and `recognisers`, one a lane, may be given, in a state
+    of their own; `most_rows` are those of a slice. `episodes`: they leave in place of detections. `partitioned`:
+    sources are the partitions that a clock follows.
     """
 
     def __init__(
@@ -79,156 +69,191 @@ class LeveledRecogniser:
         decided: Decisions | None = None,
         clock: Clock = SYSTEM,
         slice_s: float = SLICE_S,
+        lanes: Sequence[Lane] | None = None,
+        recognisers: Sequence[Recogniser] | None = None,
+        most_rows: int = MOST_ROWS,
+        episodes: bool = False,
+        partitioned: bool = False,
     ) -> None:
-        self.patterns, self.lanes = patterns, lanes_of(patterns, shed_s)
-        self._clock, self._slice_s, self._sheds, self._decided = clock, slice_s, sheds, decided
-        self.recognisers = [Recogniser(patterns.select(lane.names), listens=False) for lane in self.lanes]
+        self.patterns, self.lanes = patterns, list(lanes_of(patterns, shed_s) if lanes is None else lanes)
+        self.decided, self.sheds = decided, sheds
+        self._clock, self._slice_s, self._most_rows, self._episodes = clock, slice_s, most_rows, episodes
+        selected = [patterns.select(lane.names) for lane in self.lanes] if recognisers is None else []
+        self.recognisers = [Recogniser(own, listens=False) for own in selected] if recognisers is None else recognisers
+        self._partitioned = partitioned
         self._validity = Validity(patterns)
-        self._waiting: deque[_Waiting] = deque()
-        self._n_arrived = {stream.name or "": 0 for stream in patterns.meaning.streams}
-        self._n_left = [0] * len(self.lanes)
+        self._streams = {stream.name or "": stream for stream in patterns.meaning.streams}
+        self._readers = {
+            name: [nth for nth, one in enumerate(self.recognisers) if one.reads(name)] for name in self._streams
+        }
+        self.sources: dict[str, SourceQueue] = {}
         self._rows = [1] * len(self.lanes)  # that a slice may have, until it is known how long they take
-        self._newest: dict[tuple[str, Any], tuple[_Waiting, int, Any]] = {}  # of streams in which newer ones replace
         self.tallies: dict[Level, LevelTally] = {lane.level: LevelTally() for lane in self.lanes}
 
     @property
     def is_idle(self) -> bool:
-        return not self._waiting
+        return not any(queue.batches for queue in self.sources.values())
 
-    def arrive(self, events: Any, stream: str | None = None, arrived_s: float | None = None) -> list[Decision]:
-        """Events join those that wait; what is decided of those that they take the place of."""
-        name = stream or next(iter(self._n_arrived))
-        now_s = self._clock.wall_s() if arrived_s is None else arrived_s
+    @property
+    def n_waiting(self) -> int:
+        """How many events wait for some lane."""
+        return sum(queue.end - queue.batches[0].first for queue in self.sources.values() if queue.batches)
+
+    def is_behind(self, lane: int) -> bool:
+        """Whether events wait for a lane."""
+        return any(queue.n_waiting(lane) for queue in self.sources.values())
+
+    def source(self, name: str, stream: str, first: int = 0) -> SourceQueue:
+        """The queue of a source, which begins with the event of this number if it is new."""
+        if name not in self.sources:
+            self.sources[name] = SourceQueue(name, stream, self._readers[stream], len(self.lanes), first)
+        return self.sources[name]
+
+    def arrive(
+        self, events: Any, stream: str | None = None, arrived_s: float | None = None, source: str | None = None
+    ) -> list[Decision]:
+        """Events join those that wait; what is decided of those that they take the place of.
+
+        `source` names what numbers are counted by, where that is not the stream; `arrived_s` is by the steady clock.
+        """
+        name = stream or next(iter(self._streams))
+        queue = self.source(name if source is None else source, name)
+        now_s = self._clock.steady_s() if arrived_s is None else arrived_s
         decisions: list[Decision] = []
-        for batch in as_table(events).to_batches():
-            waiting = _Waiting(name, batch, now_s, self._n_arrived[name], [0] * len(self.lanes))
-            self._n_arrived[name] += batch.num_rows
-            for tally in self.tallies.values():
-                tally.arrived += batch.num_rows
-            self._waiting.append(waiting)
-            decisions += self._replace(waiting)
+        if not queue.lanes:
+            return decisions
+        batches = [events] if isinstance(events, pa.RecordBatch) else as_table(events).to_batches()
+        for batch in batches:
+            if batch.num_rows:
+                for lane in queue.lanes:
+                    self.tallies[self.lanes[lane].level].arrived += batch.num_rows
+                decisions += self._replace(queue, queue.add(batch, now_s))
         return decisions
 
     def work(self) -> Left | None:
         """The next slice of the most urgent lane that is behind; None where all lanes have taken everything."""
-        for number in range(len(self.lanes)):
-            for waiting in self._waiting:
-                if waiting.at[number] < waiting.n:
-                    left = self._slice(number, waiting)
-                    self._clear()
-                    return left
+        for lane in range(len(self.lanes)):
+            queue = self._oldest(lane)
+            if queue is not None:
+                return self._slice(lane, queue, queue.end)
         return None
+
+    def work_until(self, lane: int, source: str, end: int) -> Left | None:
+        """The next slice of one lane in a source, up to a number; None where the lane is there."""
+        queue = self.sources.get(source)
+        if queue is None or lane not in queue.lanes or queue.at[lane] >= end:
+            return None
+        return self._slice(lane, queue, end)
 
     def finish(self) -> list[Left]:
         """All that waits, and what the end of the input decides."""
         left: list[Left] = []
         while (one := self.work()) is not None:
             left.append(one)
-        return left + [
-            self._leave(number, recogniser.finish(), []) for number, recogniser in enumerate(self.recognisers)
-        ]
+        return left + [self.leave(lane, recogniser.finish()) for lane, recogniser in enumerate(self.recognisers)]
 
     # One slice.
 
-    def _slice(self, number: int, waiting: _Waiting) -> Left:
-        lane, recogniser = self.lanes[number], self.recognisers[number]
-        begin = waiting.at[number]
-        is_shed, end = self._judge(number, waiting, begin)
-        waiting.at[number] = end
-        taken = [row for row in range(begin, end) if row not in waiting.replaced]
-        batch = waiting.batch.slice(begin, end - begin)
-        if len(taken) < end - begin:
-            batch = waiting.batch.take(pa.array(taken, type=pa.int64()))
-        tally = self.tallies[lane.level]
-        if is_shed:
-            recogniser.skip(batch, waiting.stream)
-            if self._is_last_of_level(number):
-                tally.shed += len(taken)
-            shed = ranges("shed", waiting.stream, number, (waiting.first + row for row in taken))
-            return self._leave(number, recogniser.of(waiting.stream).nothing(), shed)
+    def _oldest(self, lane: int) -> SourceQueue | None:
+        """The source whose events have waited longest for a lane."""
+        behind = [queue for queue in self.sources.values() if queue.n_waiting(lane)]
+        if len(behind) < 2:
+            return next(iter(behind), None)
+        return min(behind, key=lambda queue: queue.head(lane).arrived_s)
+
+    def _slice(self, lane: int, queue: SourceQueue, until: int) -> Left:
+        level, recogniser = self.lanes[lane].level, self.recognisers[lane]
+        begin = queue.at[lane]
+        is_shed, end = self._judge(lane, queue, until)
+        batch, times, gone = queue.take(lane, end)
+        tally = self.tallies[level]
+        tally.replaced += len(gone)
         began_s = self._clock.steady_s()
-        found = recogniser.feed(batch, waiting.stream) if taken else recogniser.of(waiting.stream).nothing()
-        self._learn(number, end - begin, self._clock.steady_s() - began_s)
-        if self._is_last_of_level(number):
-            tally.done += len(taken)
-            tally.latency.add(max(0.0, self._clock.wall_s() - waiting.arrived_s), len(taken))
-        return self._leave(number, found, [])
-
-    def _judge(self, number: int, waiting: _Waiting, begin: int) -> tuple[bool, int]:
-        """Whether events from a row on are shed, and up to which row that holds and a slice goes."""
-        shed_s, end = self.lanes[number].shed_s, min(waiting.n, begin + self._rows[number])
-        if shed_s is None or not self._sheds:
-            return False, end
-        if self._decided is None:
-            is_shed = self._clock.wall_s() - waiting.arrived_s > shed_s
-            return is_shed, waiting.n if is_shed else end
-        were = [self._decided.hold("shed", waiting.stream, number, waiting.first + row) for row in range(begin, end)]
-        return were[0], begin + next((nth for nth, was in enumerate(were) if was != were[0]), len(were))
-
-    def _learn(self, number: int, n_rows: int, took_s: float) -> None:
-        """The next slice of a lane takes as many rows as fit into its time, at most twice as many as before."""
-        if took_s > 0 and number > 0:
-            fitting = int(n_rows * self._slice_s / took_s)
-            self._rows[number] = max(1, min(fitting, 2 * self._rows[number], MOST_ROWS))
+        if is_shed:
+            recogniser.skip(batch, queue.stream)
+            tally.shed += batch.num_rows
+            found = recogniser.of(queue.stream).nothing()
+            replaced = set(gone)
+            shed = ranges("shed", queue.name, lane, (number for number in range(begin, end) if number not in replaced))
+            queue.clear()
+            return self.leave(lane, found, shed, self._clock.steady_s() - began_s)
+        if batch.num_rows:
+            partition = queue.name if self._partitioned and recogniser.has_clock else None
+            found = recogniser.feed(batch, queue.stream, partition)
         else:
-            self._rows[number] = MOST_ROWS
+            found = recogniser.of(queue.stream).nothing()
+        now_s = self._clock.steady_s()
+        self._learn(lane, end - begin, now_s - began_s)
+        for arrived_s, n in times:
+            tally.took(max(0.0, now_s - arrived_s), n)
+        queue.clear()
+        return self.leave(lane, found, took_s=now_s - began_s)
 
-    def _leave(self, number: int, found: Detections, decisions: list[Decision]) -> Left:
+    def _judge(self, lane: int, queue: SourceQueue, until: int) -> tuple[bool, int]:
+        """Whether a lane's next events are shed, and up to which number that holds and a slice goes."""
+        begin, shed_s = queue.at[lane], self.lanes[lane].shed_s
+        end = min(until, begin + self._rows[lane])
+        if self.decided is not None:
+            were = self.decided.held("shed", queue.name, lane, begin, until)
+            if not were:
+                return False, end
+            first, last = were[0]
+            return (True, last) if first == begin else (False, min(end, first))
+        if shed_s is None or not self.sheds:
+            return False, end
+        old = queue.old_end(lane, self._clock.steady_s() - float(shed_s))
+        return (True, min(until, old)) if old > begin else (False, end)
+
+    def _learn(self, lane: int, n_rows: int, took_s: float) -> None:
+        """The next slice of a lane takes as many rows as fit into its time, at most twice as many as before."""
+        if took_s > 0 and lane > 0:
+            fitting = int(n_rows * self._slice_s / took_s)
+            self._rows[lane] = max(1, min(fitting, 2 * self._rows[lane], self._most_rows))
+        else:
+            self._rows[lane] = self._most_rows
+
+    def leave(self, lane: int, found: Detections, decisions: Sequence[Made] = (), took_s: float = 0.0) -> Left:
         """Marks or drops what leaves too late."""
-        lane, first = self.lanes[number], self._n_left[number]
-        table = found.to_arrow()
-        self._n_left[number] += len(table)
+        level = self.lanes[lane].level
+        table = found.episodes() if self._episodes else found.to_arrow()
+        if not table.num_rows:
+            return Left(level, lane, table, tuple(decisions), took_s)
+        table = with_ids(table, self.patterns.rule_names)
+        if not self._validity.asks:
+            return Left(level, lane, table, tuple(decisions), took_s)
         decided = None
-        if self._decided is not None:
-            kept = self._decided
-            decided = np.array([kept.hold("stale", "", number, first + row) for row in range(len(table))], dtype=bool)
-        judged = self._validity.judge(table, self._clock.wall_s(), decided)
-        tally = self.tallies[lane.level]
+        if self.decided is not None:
+            stale = self.decided.stale(lane)
+            decided = np.array([one in stale for one in table.column(DETECTION_ID).to_pylist()], dtype=bool)
+        judged = self._validity.judge(table, self._clock.wall_s(), decided, drops=self.sheds)
+        tally = self.tallies[level]
         tally.stale += judged.n_marked
         tally.dropped += judged.n_dropped
-        stale = ranges("stale", "", number, (first + int(row) for row in np.flatnonzero(judged.is_stale)))
-        return Left(lane.level, judged.table, (*decisions, *stale))
-
-    def _is_last_of_level(self, number: int) -> bool:
-        """Whether no later lane has the same level: an event is done for a level when its last lane has taken it."""
-        return number + 1 == len(self.lanes) or self.lanes[number + 1].level != self.lanes[number].level
-
-    def _clear(self) -> None:
-        while self._waiting and all(at == self._waiting[0].n for at in self._waiting[0].at):
-            self._waiting.popleft()
-        if not self._waiting:
-            self._newest.clear()
+        made = list(decisions)
+        if judged.is_stale.any():
+            ids = table.column(DETECTION_ID).filter(pa.array(judged.is_stale)).to_pylist()
+            made.append(StaleFound(lane, tuple(ids)))
+        return Left(level, lane, judged.table, tuple(made), took_s)
 
     # Newer events in the place of those that wait.
 
-    def _replace(self, waiting: _Waiting) -> list[Decision]:
-        stream = next(one for one in self.patterns.meaning.streams if (one.name or "") == waiting.stream)
-        if not stream.replaces or stream.key is None or stream.time is None:
+    def _replace(self, queue: SourceQueue, arrived: Arrived) -> list[Decision]:
+        stream = self._streams[queue.stream]
+        if not stream.replaces or not self.sheds or stream.key is None or stream.time is None:
             return []
-        if self._decided is not None:
-            numbers = range(waiting.first, waiting.first + waiting.n)
-            gone = [one for one in numbers if self._decided.hold("replace", waiting.stream, -1, one)]
-            waiting.replaced.update(one - waiting.first for one in gone)
-            return self._replaced(waiting.stream, gone)
-        gone = []
-        keys, times = waiting.batch.column(stream.key).to_pylist(), waiting.batch.column(stream.time).to_pylist()
-        for row, (key, time) in enumerate(zip(keys, times, strict=True)):
-            before = self._newest.get((waiting.stream, key))
+        if self.decided is not None:
+            kept = self.decided.held("replace", queue.name, -1, arrived.first, arrived.end)
+            arrived.replaced.update(number for first, end in kept for number in range(first, end))
+            return [Decision("replace", queue.name, -1, first, end) for first, end in kept]
+        gone: list[int] = []
+        keys, times = arrived.batch.column(stream.key).to_pylist(), arrived.batch.column(stream.time).to_pylist()
+        taken = max(queue.at[lane] for lane in queue.lanes)
+        for number, (key, time) in enumerate(zip(keys, times, strict=True), arrived.first):
             if key is None or time is None:
                 continue
-            if before is not None and _gives_way(before, time):
+            before = queue.newest.get(key)
+            if before is not None and before[1] >= taken and time >= before[2]:  # no lane has taken it yet
                 before[0].replaced.add(before[1])
-                gone.append(before[0].first + before[1])
-            self._newest[waiting.stream, key] = (waiting, row, time)
-        return self._replaced(waiting.stream, gone)
-
-    def _replaced(self, stream: str, gone: list[int]) -> list[Decision]:
-        for tally in self.tallies.values():
-            tally.replaced += len(gone)
-        return ranges("replace", stream, -1, sorted(gone))
-
-
-def _gives_way(before: tuple[_Waiting, int, Any], time: Any) -> bool:
-    """Whether an event that arrived before gives its place to one of this time: no lane has taken it yet."""
-    waiting, row, its_time = before
-    return bool(time >= its_time) and all(at <= row for at in waiting.at)
+                gone.append(before[1])
+            queue.newest[key] = (arrived, number, time)
+        return ranges("replace", queue.name, -1, sorted(gone))

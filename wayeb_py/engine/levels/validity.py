@@ -15,8 +15,8 @@ from wayeb_py.arrays import F64, Bool
 from wayeb_py.columns import column_of, ticks_of
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.dsl import meaning as m
-
-STALE = "stale"
+from wayeb_py.engine.rows.detection_schema import STALE
+from wayeb_py.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,28 +41,39 @@ class Validity:
         self._rules = set(patterns.rule_names)
         self._time_unit = meaning.stream.time_unit
         self.marks = bool(self._valid_s.keys() - self._dropping)
+        if self.marks and STALE in patterns.emitted:
+            raise DataError(
+                f"detections that leave too late have `{STALE}` true, and something emits a column of that name",
+                hint=f"call it otherwise: emit x as {STALE}_x",
+            )
 
-    def judge(self, table: pa.Table, now_s: float, decided: Bool | None = None) -> Judged:
-        """What leaves now; `decided` says which are stale in place of the clock."""
+    @property
+    def asks(self) -> bool:
+        """Whether any detection can be stale."""
+        return bool(self._valid_s)
+
+    def judge(self, table: pa.Table, now_s: float, decided: Bool | None = None, drops: bool = True) -> Judged:
+        """What leaves now; `decided` says which are stale in place of the clock. drops=False drops nothing."""
         n = table.num_rows
         is_stale = np.zeros(n, dtype=bool)
         if n and self._valid_s:
             names = table.column("pattern").cast(pa.string()).to_pylist()
             if decided is None:
+                last = "ts" if "ts" in table.column_names else "end_ts"
                 valid_s = np.array([self._valid_s.get(name, np.inf) for name in names])
                 of_rule = np.array([name in self._rules for name in names], dtype=bool)
-                last_s = np.where(of_rule, self._seconds(table, "start_ts"), self._seconds(table, "ts"))
+                last_s = np.where(of_rule, self._seconds(table, "start_ts"), self._seconds(table, last))
                 is_stale = now_s - last_s > valid_s
             else:
                 is_stale = decided
-            drops = is_stale & np.array([name in self._dropping for name in names], dtype=bool)
+            dropped = is_stale & np.array([drops and name in self._dropping for name in names], dtype=bool)
         else:
-            drops = is_stale
+            dropped = is_stale
         if self.marks:
             table = table.append_column(STALE, pa.array(is_stale))
-        if drops.any():
-            table = table.filter(pc.invert(pa.array(drops)))
-        return Judged(table, is_stale, int((is_stale & ~drops).sum()), int(drops.sum()))
+        if dropped.any():
+            table = table.filter(pc.invert(pa.array(dropped)))
+        return Judged(table, is_stale, int((is_stale & ~dropped).sum()), int(dropped.sum()))
 
     def _seconds(self, table: pa.Table, name: str) -> F64:
         ticks = ticks_of(column_of(table.column(name).combine_chunks(), name), self._time_unit, name)

@@ -16,6 +16,8 @@ from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.dsl import meaning as m
 from wayeb_py.files.formats.arrow_types import is_text, joined_type
 
+STALE = "stale"  # a column that says whether a detection left too late: `valid for 2 s`
+
 # What a detection's or an episode's id is made of, in this order: published ids depend on it.
 NAMED_BY = ("pattern", "place", "entity", "other", "ts", "start_ts", "end_ts", "seq", "start_seq", "end_seq")
 IDENTITY = (

@@ -16,7 +16,7 @@ from hashlib import blake2b
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wayeb_py.engine.rows.detection_schema import NAMED_BY
+from wayeb_py.engine.rows.detection_schema import NAMED_BY, STALE
 
 DETECTION_ID = "detection_id"
 
@@ -26,7 +26,8 @@ def with_ids(table: pa.Table, rules: Collection[str] = ()) -> pa.Table:
     parts = [_texts(table.column(name), name == "other") for name in NAMED_BY if name in table.column_names]
     if rules:
         of_rule = pc.is_in(table.column("pattern").cast(pa.string()), value_set=pa.array(list(rules)))
-        parts += [_only(of_rule, name, table.column(name)) for name in table.column_names if name not in NAMED_BY]
+        own = [name for name in table.column_names if name not in NAMED_BY and name != STALE]
+        parts += [_only(of_rule, name, table.column(name)) for name in own]
     joined = pc.binary_join_element_wise(*parts, "\x1f", null_handling="skip").to_pylist()
     if rules:
         joined = _told_apart(joined, of_rule.to_pylist())

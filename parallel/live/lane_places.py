@@ -1,0 +1,64 @@
+"""Where the lanes of a live stream are becomes a part of its offset, and comes back: lanes are at different places.
+
+    {"lanes": [{"names": ["Drifting"], "at": {"0": 1480}}], "from": {"0": [1200, 1190]}, "end": {"0": 1510},
+     "replaced": {"0": [[1490, 1491]]}, "decided": [["shed", "0", 1, 1300, 1400]]}
+
+Offsets count the rows of a log, unreadable ones among them; lanes count events. `from` has an offset and the number of
+the first event behind it: from there a start reads again what some lane has not taken. `at` has the number of the next
+event of each lane, `end` of the next event that arrives. `decided` is what the batch decided by the clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from wayeb_py.engine.levels.decisions import Made, made_of
+
+Numbers = dict[str, int]  # of events, by source
+
+
+@dataclass(frozen=True, slots=True)
+class LanePlaces:
+    """Where lanes are after a batch, and what it decided."""
+
+    names: tuple[tuple[str, ...], ...]  # [lane]: its patterns and rules
+    at: tuple[Numbers, ...]  # [lane]
+    read_from: dict[str, tuple[int, int]] = field(default_factory=dict)
+    end: Numbers = field(default_factory=dict)
+    replaced: dict[str, list[list[int]]] = field(default_factory=dict)  # that wait
+    decided: tuple[Made, ...] = ()
+
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Any]) -> LanePlaces:
+        return cls(
+            tuple(tuple(lane["names"]) for lane in kept["lanes"]), tuple(dict(lane["at"]) for lane in kept["lanes"]),
+            {source: (place[0], place[1]) for source, place in kept["from"].items()}, dict(kept["end"]),
+            dict(kept["replaced"]), tuple(made_of(kept["decided"])),
+        )  # fmt: skip
+
+    def to_json(self) -> dict[str, Any]:
+        lanes = [{"names": list(names), "at": at} for names, at in zip(self.names, self.at, strict=True)]
+        return {
+            "lanes": lanes, "from": {source: list(place) for source, place in self.read_from.items()}, "end": self.end,
+            "replaced": self.replaced, "decided": [one.to_json() for one in self.decided],
+        }  # fmt: skip
+
+
+class RangeStarts:
+    """The numbers of the events with which ranges of a log began: where one can read again by numbers."""
+
+    def __init__(self) -> None:
+        self._starts: dict[str, list[tuple[int, int]]] = {}  # offset and number, ascending
+
+    def note(self, source: str, offset: int, number: int) -> None:
+        """A range begins at this offset with the event of this number."""
+        self._starts.setdefault(source, []).append((offset, number))
+
+    def before(self, source: str, number: int) -> tuple[int, int] | None:
+        """The last start at or before an event; forgets those before it."""
+        starts = self._starts.get(source, [])
+        while len(starts) > 1 and starts[1][1] <= number:
+            del starts[0]
+        return starts[0] if starts else None

@@ -1,0 +1,197 @@
+"""What has arrived is taken by level: the loop of a live stream whose file says what comes first, or what may be left.
+
+    log ──▶ ranges ──▶ events that wait ──▶ lane by lane, the most urgent first ──▶ detections out
+                                        └── a batch ends ──▶ where each lane is, and what was decided ──▶ `commits`
+
+The loop looks for more between two slices of work, so that a lower lane gives way within a millisecond. A batch ends by
+the clock and not when everything is taken: lanes may be behind, and the next batch goes on from where they are. What
+was decided by the clock is in the batch's offset before anything that depends on it leaves: for an output that takes
+detections at once it is noted before each of them (`batch_ledger`).
+
+While more events wait than `MOST_WAITING` nothing more is read: then the most urgent lane waits for the last, unless
+that sheds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from wayeb_py.clock import SYSTEM, Clock
+from wayeb_py.engine.levels.decisions import Decisions, Made
+from wayeb_py.engine.levels.leveled_recogniser import Left
+from wayeb_py.parallel.durable import failpoints
+from wayeb_py.parallel.health.gauge import Gauge
+from wayeb_py.parallel.live.commits import Committer
+from wayeb_py.parallel.live.inputs import Inputs
+from wayeb_py.parallel.live.lane_places import LanePlaces
+from wayeb_py.parallel.live.lane_results import LaneResults
+from wayeb_py.parallel.live.live_lanes import LiveLanes
+from wayeb_py.parallel.live.loop import POLL_S, Loop, LoopOptions, OpenBatch
+from wayeb_py.parallel.logs.log import OffsetRange, Offsets
+from wayeb_py.parallel.recovery.offset import Offset, refuse_shorter, share_out
+from wayeb_py.parallel.sinks.sinks import Batch
+
+WORK_S = 0.001  # of work between two looks at what has arrived
+MOST_WAITING = 500_000  # events
+
+
+class LeveledLoop(Loop):
+    """Reads, works by level and ends batches until it is stopped or everything is taken."""
+
+    keeper: LiveLanes
+
+    def __init__(
+        self,
+        inputs: Inputs,
+        lanes: LiveLanes,
+        committer: Committer,
+        gauge: Gauge,
+        options: LoopOptions,
+        *,
+        number: int,
+        since: Offset,
+        prompt: Callable[[Batch], None] | None = None,
+        note: Callable[[int, Offset], None] | None = None,
+        clock: Clock = SYSTEM,
+    ) -> None:
+        """`note` keeps how far a batch is, and what was decided since the last note, before something leaves by
+        `prompt`."""
+        self._decided: list[Made] = []  # by the open batch
+        self._n_noted = 0  # of them
+        self._note = note
+        self._planned = False  # by an earlier run, which has decided everything
+        self._seen: dict[str, list[tuple[int, float]]] = {}  # offsets up to which a partition went, and when
+        self._looked_s = -1.0
+        super().__init__(
+            inputs, lanes.types, lanes, committer, gauge, options,
+            number=number, since=since, prompt=prompt, clock=clock,
+        )  # fmt: skip
+
+    def step(self) -> bool:
+        """Lets events arrive, works for a moment, and ends the batch where it is time; False if there was nothing to
+        do."""
+        has_read, is_behind = self._look()
+        has_worked = self.work()
+        self._perhaps_end(is_behind or not self.keeper.leveled.is_idle)
+        return has_read or has_worked
+
+    def work(self) -> bool:
+        """Some slices of the most urgent work; False if nothing waits."""
+        until_s, has_worked = self.clock.steady_s() + WORK_S, False
+        while (left := self.keeper.leveled.work()) is not None:
+            self._leave(left)
+            failpoints.reach("step")
+            has_worked = True
+            if self.clock.steady_s() >= until_s or (self._is_woken and self._arrived.is_set()):
+                break
+        return has_worked
+
+    def repeat(self, ranges: list[OffsetRange], after: Offset) -> None:
+        """Does a batch that an earlier run has planned or begun."""
+        places = LanePlaces.from_json(after.levels)
+        lanes, self._note = self.keeper, None
+        lanes.leveled.decided = Decisions.of(places.decided)
+        self._planned = True
+        self.take(ranges, after.at)
+        for left in lanes.go_to(places):
+            self._leave(left)
+        self.end_as(after)
+        lanes.leveled.decided, self._planned = None, False
+
+    def take(self, ranges: list[OffsetRange], until: Offsets) -> None:
+        """Lets the events of ranges arrive."""
+        batch, lanes = self._batch, self.keeper
+        for offsets in ranges:
+            stream = self.inputs.stream_of(offsets.partition)
+            lanes.note_range(offsets, stream)
+            arrived_s = self._arrived_s(offsets)
+            for block in self.inputs.read(offsets, self.types):
+                self._results.arrive(block, stream)
+                for events in block.batches:
+                    self._decided += lanes.arrive(events, stream, offsets.partition, arrived_s)
+                self._hear(block, stream)
+        batch.taken = dict(until)
+        self.gauge.took(batch.taken)
+
+    def _look(self) -> tuple[bool, bool]:
+        """Whether more events have arrived, and whether there are more yet."""
+        leveled, now_s = self.keeper.leveled, self.clock.steady_s()
+        is_due = self._arrived.is_set() if self._is_woken else now_s - self._looked_s >= POLL_S
+        if leveled.n_waiting >= MOST_WAITING or not (is_due or leveled.is_idle):
+            return False, not leveled.is_idle
+        self._looked_s = now_s
+        self._arrived.clear()
+        batch = self._batch
+        latest = self.gauge.offered(batch.taken, self._target)
+        refuse_shorter(self.log, batch.taken, latest)
+        for partition, end in latest.items():
+            seen = self._seen.setdefault(partition, [])
+            if not seen or seen[-1][0] < end:
+                seen.append((end, now_s))
+        start = batch.taken | {p: self._start(p) for p in latest if p not in batch.taken}
+        until = share_out(start, latest, self._sizes.range_rows(self.options.max_rows))
+        ranges = [OffsetRange(p, start[p], end) for p, end in sorted(until.items()) if end > start[p]]
+        if self._must_follow(until, ranges):
+            self.end_batch(until)
+        self.take(ranges, until)
+        is_behind = any(until[p] < latest[p] for p in latest)
+        if is_behind:
+            self._arrived.set()
+            self._looked_s = -1.0
+        return bool(ranges), is_behind
+
+    def _arrived_s(self, offsets: OffsetRange) -> float | None:
+        """When the first event of a range was first seen in the log."""
+        seen = self._seen.get(offsets.partition, [])
+        while len(seen) > 1 and seen[0][0] <= offsets.start:
+            del seen[0]
+        return seen[0][1] if seen else None
+
+    def _has_ended(self) -> bool:
+        return self.keeper.leveled.is_idle and super()._has_ended()
+
+    def _leave(self, left: Left) -> None:
+        """Notes what was decided, then lets out what was found."""
+        self._decided += left.decisions
+        self._batch.has_worked = True
+        table = self._results.leave(left)
+        if table is not None:
+            batch, since = self._batch, self._batch.since
+            self._keep(Offset(dict(batch.taken), since.epoch, since.quiet, since.clock_s, since.spoke_s))
+            self._give(table)
+            failpoints.reach("leave")
+
+    def _keep(self, begun: Offset) -> None:
+        """Keeps how far the batch is, where detections leave before it ends."""
+        if self.prompt is not None and self._note is not None and not self._planned:
+            places = self.keeper.places(begun.at, self._decided[self._n_noted :])
+            self._note(self._batch.number, replace(begun, levels=places.to_json()))
+            self._n_noted = len(self._decided)
+
+    def _advance(self, after: Offset) -> Offset:
+        batch, lanes = self._batch, self.keeper
+        for stream, keys in batch.heard.items():
+            for own in keys:
+                lanes.hear(stream, own, after.clock_s)
+        self._note_away(after)
+        found = list(lanes.advance(batch.since, after, self.inputs))
+        self._decided += [one for left in found for one in left.decisions]
+        tables = [table for left in found if (table := self._results.leave(left)) is not None]
+        if tables:
+            self._keep(after)
+        for table in tables:
+            self._give(table)
+        return after if self._planned else replace(after, levels=lanes.places(after.at, self._decided).to_json())
+
+    def _open(self, number: int, since: Offset) -> OpenBatch:
+        self._decided, self._n_noted = [], 0
+        lanes = self.keeper
+        recognisers = [keeper.recogniser for keeper in lanes.keepers]
+        result = LaneResults(recognisers, lanes.leveled.tallies, self.options.episodes, self.options.columns)
+        return OpenBatch(number, since, result, self.clock.steady_s(), dict(since.at))
+
+    @property
+    def _results(self) -> LaneResults:
+        assert isinstance(self._batch.result, LaneResults)
+        return self._batch.result

@@ -1,0 +1,284 @@
+"""Levels in a live stream change when something is detected and nothing else; and what the clock decided under an
+overload is decided again after a kill."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import wayeb_py
+from tests.engine.test_levels import Hand, slowed
+from tests.parallel.car_events import PATTERNS, add_file, make_events
+from tests.parallel.killing import BatchRun
+from tests.parallel.live.live_loops import TableLog
+from tests.parallel.live.live_runs import LiveRun, images
+from wayeb_py.engine.levels.decisions import Decisions, Made, made_of
+from wayeb_py.engine.levels.leveled_recogniser import LeveledRecogniser
+from wayeb_py.files.formats.block import Block
+from wayeb_py.files.projection import Wanted
+from wayeb_py.parallel.durable import failpoints
+from wayeb_py.parallel.durable.sealed_files import unseal
+from wayeb_py.parallel.health.stream_summary import StreamSummary
+from wayeb_py.parallel.live import leveled_loop
+from wayeb_py.parallel.live.live_lanes import ServiceOptions
+from wayeb_py.parallel.logs.log import OffsetRange, Offsets
+from wayeb_py.parallel.sinks.sinks import Batch
+
+LEVELS = PATTERNS.replace("{2,}", "{2,} priority low").replace("emit v, k", "emit v, k priority high")
+
+
+@pytest.fixture
+def events() -> pa.Table:
+    return make_events(600)
+
+
+@pytest.fixture
+def run(tmp_path: Path, events: pa.Table) -> LiveRun:
+    for number in range(3):
+        add_file(events.slice(200 * number, 200), tmp_path / "in", f"{number}")
+    return LiveRun(tmp_path / "run", tmp_path / "in", LEVELS)
+
+
+def test_priorities_change_nothing_that_is_detected_or_counted(
+    run: LiveRun, events: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leveled_loop, "WORK_S", 0.0)
+    expected = BatchRun(events)
+    with images(run, tmp_path / "images", 2, monkeypatch) as taken:
+        summary = run.run(max_rows=100, interval_s=0.0)
+    assert expected.differs(run.found()) is None
+    assert expected.counts_differ(run.folder / "checkpoint") is None
+    assert {"plan", "sink:after", "snapshot:before", "counted", "commit", "step"} <= set(taken)
+    for image in (image for of_point in taken.values() for image in of_point):
+        again = run.copied(image)
+        again.run(max_rows=70)
+        assert expected.differs(again.found()) is None, image.name
+        assert expected.counts_differ(image / "checkpoint") is None, image.name
+    assert {level: numbers["waiting"] for level, numbers in summary.by_level.items()} == {"high": 0, "low": 0}
+    assert summary.by_level["low"]["arrived"] == summary.by_level["low"]["done"]
+
+
+def test_a_pattern_that_changes_its_level_keeps_its_state(run: LiveRun, events: pa.Table, tmp_path: Path) -> None:
+    more = make_events(1000).slice(600)
+    texts = [PATTERNS, LEVELS, LEVELS.replace("high", "low"), PATTERNS, LEVELS.replace("low", "normal")]
+    for number, text in enumerate(texts):
+        run.patterns = text
+        if number:
+            add_file(more.slice(100 * (number - 1), 100), tmp_path / "in", f"{2 + number}")
+        run.run(final=number == 4)
+    assert BatchRun(pa.concat_tables([events, more])).differs(run.found()) is None
+
+
+# Overload.
+
+OVERLOAD = """stream cars {
+    key  id
+    time ts in ms
+}
+pattern Fast  := (v > 50){2,}                     priority high valid for 3 ms else drop
+pattern Pair  := (v > 50) ; (v < 40)              priority normal valid for 20 ms
+pattern Swing := (v > 50) ; (v < 40) ; (v > 50)   priority low shed after 40 ms
+"""
+N, AN_EVENT_S = 300, 0.0005  # one arrives each millisecond, and each level takes half of one
+
+
+def cars() -> pa.Table:
+    dice = np.random.default_rng(3)
+    return pa.table(
+        {
+            "id": [f"car-{car}" for car in dice.integers(0, 6, N)],
+            "ts": pa.array(np.arange(N), pa.int64()),
+            "v": pa.array(dice.integers(0, 100, N), pa.float32()),
+        }
+    )
+
+
+class Drip(TableLog):
+    """A table whose events arrive in two partitions, one each millisecond of the test's clock."""
+
+    def __init__(self, hand: Hand) -> None:
+        super().__init__(cars())
+        odd = np.array([int(car[-1]) % 2 == 1 for car in self._table["id"].to_pylist()])
+        self._own = {"0": self._table.filter(pa.array(~odd)), "1": self._table.filter(pa.array(odd))}
+        self._hand = hand
+
+    def earliest(self) -> Offsets:
+        return {"0": 0, "1": 0}
+
+    def ends(self) -> Offsets:
+        return {name: own.num_rows for name, own in self._own.items()}
+
+    def latest(self) -> Offsets:
+        self._hand.pass_time(0.0001)
+        now = self._hand.now_s * 1000
+        return {name: sum(1 for ts in own["ts"].to_pylist() if ts <= now) for name, own in self._own.items()}
+
+    def read(self, offsets: OffsetRange, wanted: Wanted, schema: pa.Schema) -> Iterator[Block]:
+        own = self._own[offsets.partition].slice(offsets.start, offsets.end - offsets.start).select(wanted.names)
+        yield Block(own.combine_chunks().to_batches(), own.num_rows)
+
+
+class Overload(LiveRun):
+    """Streams over such a log, with a recogniser that is too slow for it."""
+
+    def __init__(self, folder: Path, text: str = OVERLOAD) -> None:
+        super().__init__(folder, folder, text)
+        self.hand = Hand()
+
+    def overloaded(self, **options: Any) -> StreamSummary:
+        with slowed(self.hand, AN_EVENT_S):
+            asked: dict[str, Any] = {"once": False, "interval_s": 0.05, "clock": self.hand.clock} | options
+            return self.run({"cars": Drip(self.hand)}, **asked)
+
+    def decided(self) -> list[Made]:
+        """What all batches have decided, as the ledger says."""
+        kept: dict[int, list[Any]] = {}
+        for line in (self.folder / "checkpoint/batches.ndjson").read_bytes().split(b"\n")[:-1]:
+            facts = unseal(line)
+            if "planned" in facts:
+                kept[facts["batch"]] = facts["planned"]["levels"]["decided"]
+        return [one for _, some in sorted(kept.items()) for one in made_of(some)]
+
+    def answer(self, decided: list[Made]) -> set[tuple[Any, ...]]:
+        """What a run in one piece finds that decides the same."""
+        recogniser = LeveledRecogniser(wayeb_py.compile(self.patterns), decided=Decisions.of(decided))
+        log = Drip(Hand())
+        for partition, own in log._own.items():
+            recogniser.arrive(own, "cars", source=partition)
+        return rows(left.found for left in recogniser.finish() if left.found.num_rows)
+
+
+def rows(tables: Iterator[pa.Table]) -> set[tuple[Any, ...]]:
+    """Detections by id, and whether they are stale; the same one twice must say the same."""
+    found = [(row["detection_id"], row["pattern"], bool(row["stale"])) for table in tables for row in table.to_pylist()]
+    assert len(set(found)) == len({one[0] for one in found})
+    return set(found)
+
+
+class Kills:
+    """Images of a run as a kill would leave it, at the second and the ninth time that each place is reached, with the
+    time and what had left by then."""
+
+    def __init__(self, run: Overload, target: Path, patch: pytest.MonkeyPatch, left: list[pa.Table]) -> None:
+        self.at: dict[Path, tuple[float, list[pa.Table]]] = {}
+        self.points: Counter[str] = Counter()
+        self._context = images(run, target, 2, patch)
+        self._run, self._left, self._patch = run, left, patch
+
+    def __enter__(self) -> Kills:
+        taken = self._context.__enter__()
+        copy = failpoints.reach
+
+        def reach(point: str) -> None:
+            self.points[point] += 1
+            if self.points[point] in (2, 9):
+                before = self._run.hand.now_s, list(self._left)
+                copy(point)
+                self.at[taken[point][-1]] = before
+
+        self._patch.setattr(failpoints, "reach", reach)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._patch.undo()
+        self._context.__exit__(*error)
+
+
+def test_an_overload_is_decided_again_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Overload(tmp_path / "run")
+    with Kills(run, tmp_path / "images", monkeypatch, []) as kills:
+        summary = run.overloaded()
+    low, normal, high = (summary.by_level[level] for level in ("low", "normal", "high"))
+    assert low["shed"] > 50
+    assert low["done"] > 50
+    assert normal["stale"] > 10
+    assert high["dropped"] > 0
+    assert rows(iter([run.found()])) == run.answer(run.decided())
+    assert {"plan", "sink:before", "sink:after", "snapshot:before", "counted", "commit", "step"} <= set(kills.points)
+    for image, (now_s, _) in kills.at.items():
+        again = Overload(image)
+        before = again.decided()
+        again.hand.now_s = now_s + 0.03
+        again.overloaded()
+        decided = again.decided()
+        assert decided[: len(before)] == before, image.name
+        assert rows(iter([again.found()])) == again.answer(decided), image.name
+
+
+class Lines:
+    """An output that has every detection at once, and never takes one back."""
+
+    def __init__(self, tables: list[pa.Table] | None = None) -> None:
+        self.tables = [] if tables is None else tables
+
+    def open(self, stream_id: str, is_new: bool) -> None: ...
+    def write(self, batch: Batch) -> None:
+        self.tables += batch.tables()
+
+    def flush(self) -> None: ...
+    def close(self) -> None: ...
+
+
+def test_what_has_left_at_once_is_the_same_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, sink = Overload(tmp_path / "run"), Lines()
+    with Kills(run, tmp_path / "images", monkeypatch, sink.tables) as kills:
+        run.overloaded(sink=sink)
+    assert rows(iter(sink.tables)) == run.answer(run.decided())
+    assert {"leave", "plan", "counted", "commit"} <= set(kills.points)
+    for image, (now_s, left) in kills.at.items():
+        again = Overload(image)
+        again.hand.now_s = now_s + 0.03
+        second = Lines(left)
+        again.overloaded(sink=second)
+        assert rows(iter(second.tables)) == again.answer(again.decided()), image.name
+
+
+def test_nothing_is_shed_where_nobody_wants_it(tmp_path: Path) -> None:
+    run = Overload(tmp_path / "run", OVERLOAD.replace("{", "{ replace", 1))
+    summary = run.overloaded(service=ServiceOptions(sheds=False))
+    assert all(numbers[name] == 0 for numbers in summary.by_level.values() for name in ("shed", "replaced", "dropped"))
+    expected = BatchRun(cars(), run.patterns)
+    assert {row[0] for row in rows(iter([run.found()]))} == {*expected.found["detection_id"].to_pylist()}
+
+
+def test_newer_events_replace_those_that_wait(tmp_path: Path) -> None:
+    run = Overload(tmp_path / "run", OVERLOAD.replace("{", "{ replace", 1))
+    summary = run.overloaded(service=ServiceOptions({"normal": Fraction(1, 1000)}))
+    assert summary.by_level["high"]["replaced"] > 0
+    assert summary.by_level["normal"]["shed"] > 0
+    assert rows(iter([run.found()])) == run.answer(run.decided())
+
+
+def test_a_stop_leaves_what_waits_to_the_next_start(tmp_path: Path) -> None:
+    # Without shedding, lower levels are behind when the stream is stopped; other lanes then finish that first.
+    text = OVERLOAD.replace("shed after 40 ms", "").replace("valid for 3 ms else drop", "")
+    run = Overload(tmp_path / "run", text)
+    stop = threading.Event()
+    n_steps = [0]
+
+    def step(point: str) -> None:
+        n_steps[0] += point == "step"
+        if n_steps[0] >= 80:
+            stop.set()
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(failpoints, "reach", step)
+        first = run.overloaded(stop=stop)
+    assert first.end == "stopped as asked"
+    assert first.by_level["low"]["waiting"] > 0
+    lines = (run.folder / "checkpoint/batches.ndjson").read_bytes().split(b"\n")
+    assert json.loads(lines[-3])["planned"]["levels"]["from"]
+    run.patterns = text.replace("priority low", "priority high")
+    run.hand.pass_time(0.1)
+    run.overloaded()
+    expected = BatchRun(cars(), run.patterns)
+    assert {row[0] for row in rows(iter([run.found()]))} == {*expected.found["detection_id"].to_pylist()}

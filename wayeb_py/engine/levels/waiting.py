@@ -1,0 +1,97 @@
+"""Events that have arrived wait in a queue by source until every lane has taken them; each lane is at its own place.
+
+An event's number counts the events of its source. A lane takes the events of a source in their order, and the sources
+in any: so where a lane is follows from one number a source, however the events were cut as they came.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+
+@dataclass(slots=True)
+class Arrived:
+    """Events that came together, the first with this number; the numbers of those that newer ones have replaced."""
+
+    batch: pa.RecordBatch
+    arrived_s: float
+    first: int
+    replaced: set[int] = field(default_factory=set)
+
+    @property
+    def end(self) -> int:
+        return self.first + int(self.batch.num_rows)
+
+
+class SourceQueue:
+    """The events of one source that some lane has not taken."""
+
+    def __init__(self, name: str, stream: str, lanes: list[int], n_lanes: int, first: int = 0) -> None:
+        """`lanes` read this source; for the others nothing ever waits."""
+        self.name, self.stream, self.lanes = name, stream, lanes
+        self.end = first  # the number of the next event
+        self.at = [first] * n_lanes  # [lane]: the number of the next event that it takes
+        self.batches: list[Arrived] = []
+        self.newest: dict[Any, tuple[Arrived, int, Any]] = {}  # by entity: its newest event that waits, and its time
+
+    def add(self, batch: pa.RecordBatch, arrived_s: float) -> Arrived:
+        """More events behind those that wait."""
+        arrived = Arrived(batch, arrived_s, self.end)
+        self.batches.append(arrived)
+        self.end = arrived.end
+        return arrived
+
+    def n_waiting(self, lane: int) -> int:
+        """How many events a lane has yet to take."""
+        return self.end - self.at[lane] if lane in self.lanes else 0
+
+    def head(self, lane: int) -> Arrived:
+        """Those that came together with the next event of a lane."""
+        return self.batches[self._index(self.at[lane])]
+
+    def old_end(self, lane: int, before_s: float) -> int:
+        """The number up to which a lane's next events arrived before a time."""
+        end = self.at[lane]
+        for nth in range(self._index(end), len(self.batches)):
+            if self.batches[nth].arrived_s >= before_s:
+                break
+            end = self.batches[nth].end
+        return end
+
+    def take(self, lane: int, end: int) -> tuple[pa.RecordBatch, list[tuple[float, int]], list[int]]:
+        """A lane's next events before a number, without those that were replaced; how many of them arrived when; the
+        numbers that were replaced."""
+        begin, self.at[lane] = self.at[lane], end
+        parts: list[pa.RecordBatch] = []
+        times: list[tuple[float, int]] = []
+        gone: list[int] = []
+        for nth in range(self._index(begin), len(self.batches)):
+            arrived = self.batches[nth]
+            if arrived.first >= end:
+                break
+            first, last = max(begin, arrived.first), min(end, arrived.end)
+            part = arrived.batch.slice(first - arrived.first, last - first)
+            if arrived.replaced:
+                own = [number for number in range(first, last) if number not in arrived.replaced]
+                gone += [number for number in range(first, last) if number in arrived.replaced]
+                part = arrived.batch.take(pa.array([number - arrived.first for number in own], pa.int64()))
+            parts.append(part)
+            times.append((arrived.arrived_s, part.num_rows))
+        return parts[0] if len(parts) == 1 else pa.concat_batches(parts), times, gone
+
+    def clear(self) -> None:
+        """Drops what every lane has taken."""
+        lowest = min((self.at[lane] for lane in self.lanes), default=self.end)
+        n_gone = self._index(lowest)
+        if n_gone:
+            del self.batches[:n_gone]
+        if not self.batches:
+            self.newest.clear()
+
+    def _index(self, number: int) -> int:
+        """Which batch holds an event, or comes next."""
+        return bisect_left(self.batches, number + 1, key=lambda arrived: arrived.end)
