@@ -29,6 +29,8 @@ pytestmark = [
 ]
 
 EARTH_RADIUS_M = 6_371_008.8
+FURTHEST_M = 5000.0  # that any search reaches
+OLDEST_S = {True: 300.0, False: 600.0}  # that any search takes for fresh, where positions are moved on, and where not
 Formula = Callable[["Meetings"], Bool]
 Ports = dict[str, tuple[float, float]]
 
@@ -65,19 +67,17 @@ class Traffic:
 
 
 @dataclass(frozen=True)
-class Meetings:
-    """The words of pairs, one after the other; `rows` are the newest events of a and b."""
+class Compared:
+    """Every event beside the newest one of every other entity that is neither too old nor further than any search."""
 
-    traffic: Traffic
-    words: Words
-    rows: dict[str, I64]
+    event: I64
+    rows: dict[str, I64]  # the newest events of a and b
     at: dict[str, tuple[F64, F64]]
+    age_s: F64  # of the other event
     distance_m: F64
 
     @classmethod
-    def of(
-        cls, traffic: Traffic, reach_m: float, fresh_s: float, projected: bool, alike: str | None = None
-    ) -> Meetings:
+    def of(cls, traffic: Traffic, fresh_s: float, projected: bool, alike: str | None = None) -> Compared:
         """`alike` names a column that must be the same for both, which spares most of the work."""
         sparse: list[I64] = []
         values = None if alike is None else np.unique(traffic.columns[alike].astype(str), return_inverse=True)[1]
@@ -93,18 +93,38 @@ class Meetings:
         rows = {"a": np.where(first, event, other), "b": np.where(first, other, event)}
         at = {role: _position(traffic, own, traffic.seconds[event], projected) for role, own in rows.items()}
         distance_m = haversine_m(*at["a"], *at["b"])
+        kept = np.flatnonzero(distance_m <= FURTHEST_M)
+        rows = {role: own[kept] for role, own in rows.items()}
+        at = {role: (lon[kept], lat[kept]) for role, (lon, lat) in at.items()}
+        age_s = traffic.seconds[event[kept]] - traffic.seconds[other[kept]]
+        return cls(event[kept], rows, at, age_s, distance_m[kept])
+
+
+@dataclass(frozen=True)
+class Meetings:
+    """The words of pairs, one after the other; `rows` are the newest events of a and b."""
+
+    traffic: Traffic
+    words: Words
+    rows: dict[str, I64]
+    at: dict[str, tuple[F64, F64]]
+    distance_m: F64
+
+    @classmethod
+    def of(cls, traffic: Traffic, compared: Compared, reach_m: float, fresh_s: float) -> Meetings:
+        kept = np.flatnonzero((compared.distance_m <= reach_m) & (compared.age_s <= fresh_s))
+        rows = {role: own[kept] for role, own in compared.rows.items()}
         # The place of an event among those of the pair's two entities: as many as both have sent.
         nth = _counts(traffic.entity)
         place = nth[rows["a"]] + nth[rows["b"]]
         pair = traffic.entity[rows["a"]] * len(traffic.keys) + traffic.entity[rows["b"]]
-        kept = np.flatnonzero(distance_m <= reach_m)
-        kept = kept[np.lexsort((place[kept], pair[kept]))]
-        pair, place = pair[kept], place[kept]
+        order = np.lexsort((place, pair))
+        kept, pair, place = kept[order], pair[order], place[order]
         begins = np.r_[True, (np.diff(pair) != 0) | (np.diff(place) != 1)]
-        words = Words(pair, traffic.seconds[event[kept]], {}, begins, kept)
-        kept_rows = {role: own[kept] for role, own in rows.items()}
-        kept_at = {role: (lon[kept], lat[kept]) for role, (lon, lat) in at.items()}
-        return cls(traffic, words, kept_rows, kept_at, distance_m[kept])
+        words = Words(pair, traffic.seconds[compared.event[kept]], {}, begins, kept)
+        kept_rows = {role: own[order] for role, own in rows.items()}
+        kept_at = {role: (lon[kept], lat[kept]) for role, (lon, lat) in compared.at.items()}
+        return cls(traffic, words, kept_rows, kept_at, compared.distance_m[kept])
 
     def number(self, name: str, role: str) -> F64:
         return self.traffic.columns[name][self.rows[role]].astype(np.float64)
@@ -118,10 +138,14 @@ class Meetings:
         at = {"a": self.at["b"], "b": self.at["a"]}
         return Meetings(self.traffic, self.words, rows, at, self.distance_m)
 
-    def far_from(self, ports: Ports, metres: float) -> Bool:
-        """Both are further away than that from every port."""
-        away = [haversine_m(*self.at[role], x, y).reshape(-1) for role in "ab" for x, y in ports.values()]
-        return np.asarray(np.min(away, axis=0) > metres)
+    def far_from(self, ports: Ports, metres: float, where: Bool) -> Bool:
+        """Where something holds and both are further away than that from every port."""
+        rows = np.flatnonzero(where)
+        at = [(lon[rows], lat[rows]) for lon, lat in self.at.values()]
+        away = [haversine_m(lon, lat, x, y).reshape(-1) for lon, lat in at for x, y in ports.values()]
+        far = np.zeros(len(where), np.bool_)
+        far[rows] = np.min(away, axis=0) > metres
+        return far
 
     def lasting(self, holds: Bool, seconds: float) -> Bool:
         """Where the condition has held for so long, in one word."""
@@ -210,8 +234,8 @@ class Search:
 
 def vessel_searches(ports: Ports) -> dict[str, Search]:
     def rendezvous(m: Meetings) -> Bool:
-        lie = (m.distance_m < 200) & both(m, "speed", -np.inf, 2) & m.far_from(ports, 5000)
-        return m.lasting(lie, 240)
+        lie = (m.distance_m < 200) & both(m, "speed", -np.inf, 2)
+        return m.lasting(m.far_from(ports, 5000, where=lie), 240)
 
     def tows(m: Meetings) -> Bool:
         tug = (m.text("type", "a") == "tug") & (m.text("type", "b") != "tug")
@@ -231,12 +255,12 @@ def vessel_searches(ports: Ports) -> dict[str, Search]:
     def careful_collision(m: Meetings) -> Bool:
         cpa_m, tcpa_s, closing_kn = m.approach()
         threatens = sailing(m) & (cpa_m < 150) & (tcpa_s > 0) & (tcpa_s < 600) & (closing_kn > 3)
-        return m.lasting(threatens & m.far_from(ports, 2000), 60)
+        return m.lasting(m.far_from(ports, 2000, where=threatens), 60)
 
     def careful_quarters(m: Meetings) -> Bool:
         fast = sailing(m) & (m.number("speed", "a") > 5) & (m.number("speed", "b") > 5)
-        crossing = ~same_course(m, 20) & (m.distance_m < 200) & m.far_from(ports, 2000)
-        return m.words.in_a_row(fast & crossing, 2)
+        crossing = ~same_course(m, 20) & (m.distance_m < 200)
+        return m.words.in_a_row(m.far_from(ports, 2000, where=fast & crossing), 2)
 
     def overtakes(m: Meetings) -> Bool:
         abeam = turned(m.bearing("b", "a"), m.number("course", "b"))
@@ -308,8 +332,16 @@ def compiled(data_set: DataSet, ports: Ports, folder: Path) -> wayeb_py.Patterns
 
 
 @cache
+def compared_in(data_set: DataSet, projected: bool) -> Compared:
+    """All with all, once for all searches."""
+    return Compared.of(traffic_of(data_set), OLDEST_S[projected], projected)
+
+
+@cache
 def meetings_of(data_set: DataSet, reach_m: float, fresh_s: float, projected: bool) -> Meetings:
-    return Meetings.of(traffic_of(data_set), reach_m, fresh_s, projected)
+    assert reach_m <= FURTHEST_M
+    assert fresh_s <= OLDEST_S[projected]
+    return Meetings.of(traffic_of(data_set), compared_in(data_set, projected), reach_m, fresh_s)
 
 
 def one_port(data_set: DataSet) -> Ports:
@@ -350,7 +382,8 @@ def test_buses_bunch_where_all_are_compared_with_all() -> None:
     whole = wayeb_py.compile(ROOT / "patterns/fleet/encounters.sre")
     patterns = leave_out_missing(whole, events_of(buses).column_names)[0].select(["Bunching", "CarefulBunching"])
     found = detected(patterns, events_of(buses))
-    meetings = Meetings.of(traffic_of(buses), 1000, 180, projected=False, alike="route")
+    compared = Compared.of(traffic_of(buses), 180, projected=False, alike="route")
+    meetings = Meetings.of(traffic_of(buses), compared, 1000, 180)
     # Events at which the two serve different routes are none here, and events of the word in the pattern, where the
     # condition does not hold: the words are counted differently, and are compared by time.
     bunched = meetings.lasting(meetings.distance_m < 500, 300)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -88,22 +89,18 @@ def _meets(a: Position, b: Position, c: Position, d: Position) -> bool:
 
 def nearest_m(begin: Position, end: Position, geometries: Sequence[Any]) -> float:
     """The least distance between a point of the way and one of the places: pairs of points, ever closer."""
-    (ax, ay), (bx, by) = unrolled(begin, end)
-    way = np.array([ax, ay, bx, by])
+    begin, end = unrolled(begin, end)
     least = np.inf
     for geometry in geometries:
         for part in shapely.get_parts(geometry):
-            corners = shapely.get_coordinates(part)
-            if len(corners) == 1:
-                corners = np.tile(corners, (2, 1))
-            for c, d in pairwise(corners):
-                least = min(least, _between_m(way, np.concatenate([c, d])))
+            corners = [(float(x), float(y)) for x, y in shapely.get_coordinates(part)]
+            for c, d in pairwise(corners * 2 if len(corners) == 1 else corners):
+                least = min(least, _between_m(begin, end, c, d))
     return least
 
 
-def _between_m(way: F64, edge: F64) -> float:
-    (c, d) = (float(edge[0]), float(edge[1])), (float(edge[2]), float(edge[3]))
-    begin, end = (float(way[0]), float(way[1])), (float(way[2]), float(way[3]))
+@cache  # the same few ways are asked about again and again
+def _between_m(begin: Position, end: Position, c: Position, d: Position) -> float:
     if any(_meets(*turned, c, d) for turned in turns((begin, end))):
         return 0.0
     least = np.inf
@@ -113,19 +110,21 @@ def _between_m(way: F64, edge: F64) -> float:
     for n in (200, 40, 40, 40, 40, 40, 40):
         closer = []
         for s0, s1, t0, t1 in windows:
-            s, t = np.linspace(s0, s1, n + 1), np.linspace(t0, t1, n + 1)
-            apart = _apart_m(*_at(way, s), *_at(edge, t))
+            s = np.linspace(s0, s1, n + 1) if begin != end else np.zeros(1)  # one point, whatever the share
+            t = np.linspace(t0, t1, n + 1) if c != d else np.zeros(1)
+            apart = _apart_m(*_at(begin, end, s), *_at(c, d, t))
             least = min(least, float(apart.min()))
             # A long edge may come near more than once.
             for best in np.argsort(apart, axis=None)[: 3 if n == 200 else 1].tolist():
-                i, j = divmod(best, n + 1)
-                closer.append((s[max(0, i - 2)], s[min(n, i + 2)], t[max(0, j - 2)], t[min(n, j + 2)]))
+                i, j = divmod(best, len(t))
+                near_s, near_t = s[max(0, i - 2) : i + 3], t[max(0, j - 2) : j + 3]
+                closer.append((near_s[0], near_s[-1], near_t[0], near_t[-1]))
         windows = closer
     return least
 
 
-def _at(edge: F64, share: F64) -> tuple[F64, F64]:
-    return edge[0] + (edge[2] - edge[0]) * share, edge[1] + (edge[3] - edge[1]) * share
+def _at(begin: Position, end: Position, share: F64) -> tuple[F64, F64]:
+    return begin[0] + (end[0] - begin[0]) * share, begin[1] + (end[1] - begin[1]) * share
 
 
 def _apart_m(lon: F64, lat: F64, other_lon: F64, other_lat: F64) -> F64:
