@@ -12,11 +12,12 @@ import os
 import sys
 import warnings
 from collections.abc import Generator, Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
-from hypothesis import settings
+from hypothesis import settings as hypothesis_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,9 +34,9 @@ LONG = [KILLS, PARALLEL, Path(__file__).parent / "docs"]  # the longest first
 
 # Continuous integration tries the same cases at every run, so that a case found by chance stops the change that brings
 # it in and no other; `make test` and `make soak` on a developer's machine draw new ones.
-settings.register_profile("same cases", derandomize=True)
+hypothesis_settings.register_profile("same cases", derandomize=True)
 if os.environ.get("CI"):
-    settings.load_profile("same cases")
+    hypothesis_settings.load_profile("same cases")
 
 # Sessions of tests are short, and so are those of the commands that tests start: each costs what its start costs.
 os.environ.setdefault("WAYEB_SPARK_QUICK", "1")
@@ -76,8 +77,13 @@ def _group(item: pytest.Item) -> str | None:
 
 def _turn(item: pytest.Item) -> tuple[int, int]:
     """When a test has its turn: groups before all others, long tests before short ones."""
-    long = [place for place, path in enumerate(LONG) if path == item.path or path in item.path.parents]
-    return GROUPS.index(_group(item)), min(long, default=len(LONG))
+    return GROUPS.index(_group(item)), _turn_of_file(item.path)
+
+
+@cache  # a file has hundreds of tests
+def _turn_of_file(file: Path) -> int:
+    long = [place for place, path in enumerate(LONG) if path == file or path in file.parents]
+    return min(long, default=len(LONG))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -140,7 +146,8 @@ def spark(spark_traps: Path) -> Iterator[SparkSession]:
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as environment:
         warnings.simplefilter("ignore")
         environment.setenv("WAYEB_FAILPOINTS", str(spark_traps))  # for what the JVM starts, not for this process
-        session = open_session("local[2]", quick=True, settings=_connector())
+        settings = {"spark.sql.shuffle.partitions": "2"}  # not 200, for a handful of rows
+        session = open_session("local[2]", quick=True, settings=_connector() | settings)
     yield session
     session.stop()
 
