@@ -16,6 +16,7 @@ from fractions import Fraction
 from functools import cache, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -29,13 +30,14 @@ from tests.engine.test_properties import Scene, scenes
 from tests.pooled import Pool, pool, write
 from tests.strategies import N_EXAMPLES_FACTOR
 from wayeb_py.files.read import open_events
+from wayeb_py.parallel.batch import plan as planning
 from wayeb_py.parallel.batch import schemes
 from wayeb_py.parallel.batch.dataframe import recognise
-from wayeb_py.parallel.batch.plan import make_plan
 from wayeb_py.parallel.batch.task import JobSpec
 from wayeb_py.parallel.spark.pattern_bundle import pack_patterns
 from wayeb_py.parallel.wire.output_schema import output_schema
 from wayeb_py.parallel.wire.parcel import unpack
+from wayeb_py.parallel.wire.routing import SHARDS_A_WORKER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -94,7 +96,10 @@ def run_pools(spark: SparkSession, pools: list[Pool], folder: Path, way: Way) ->
         patterns = own.compile()
         wanted = patterns.wanted
         reader = open_events(layout(own, place), wanted)
-        plan = make_plan(patterns, reader, scheme, workers)
+        # As many shards a worker as usual for the first pool, and for the others, whose entities are few, half of them:
+        # an empty shard costs as much as a full one.
+        with patch.object(planning, "SHARDS_A_WORKER", SHARDS_A_WORKER if number == 0 else 2):
+            plan = planning.make_plan(patterns, reader, scheme, workers)
         assert plan.scheme == scheme
         found = output_schema(patterns, reader.schema, episodes)
         time_range = reader.selection.time_range
