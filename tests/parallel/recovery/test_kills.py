@@ -3,8 +3,8 @@
 One stream is killed several times: the comparison at the end shows what a kill has spoilt. Each kill is checked to have
 been where it should be. A start costs a JVM: the tests that always run kill each kind of process once, at the place
 where most can go wrong, and resume the stream in the session that tests share. Those marked `soak` kill at every place,
-resume by the command, and lose executors of two machines, by every scheme. `test_mending.py` cuts the power, without
-Spark.
+resume by the command, and lose executors of a cluster, by every scheme; what always runs kills a worker with the state
+of a shard in that session instead (`test_power.py`). `test_mending.py` cuts the power, without Spark.
 """
 
 from __future__ import annotations
@@ -268,10 +268,11 @@ def on_a_cluster(folder: Path, monkeypatch: pytest.MonkeyPatch, n_workers: int) 
     ("scheme", "places", "n_workers"),
     [
         ("partition", ("shard:state",), 1),
-        pytest.param("partition", ("shard:state",), 2, marks=pytest.mark.soak),
-        pytest.param("source", ("read:yield", "snapshot:after"), 2, marks=pytest.mark.soak),
+        ("partition", ("shard:state",), 2),
+        ("source", ("read:yield", "snapshot:after"), 2),
     ],
 )
+@pytest.mark.soak
 def test_an_executor_that_is_killed_inside_a_read_or_with_the_state_of_a_shard_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str, places: tuple[str, ...], n_workers: int
 ) -> None:

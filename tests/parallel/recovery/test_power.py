@@ -14,9 +14,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import wayeb_py
+from tests.parallel.killing import Traps
 from tests.parallel.overflow_reads import note_reads
 from wayeb_py.engine.rows.detection_id import with_ids
 from wayeb_py.errors import DataError
+from wayeb_py.parallel.health.failure import find_cause
 from wayeb_py.parallel.logs.folder import FolderLog
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.sinks.sinks import ParquetSink
@@ -73,13 +75,23 @@ def test_spark_continues_with_files_that_were_made_again(spark: SparkSession, tm
     assert found(tmp_path) == expected(700)
 
 
-def test_the_state_of_shards_goes_back_with_the_batches_it_belongs_to(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_state_of_shards_goes_back_with_the_batches_it_belongs_to(
+    spark: SparkSession, spark_traps: Path, tmp_path: Path
+) -> None:
+    """With one that was killed before it handed on its state, with one whose file is empty, and not without it."""
     notes = tmp_path / "checkpoint" / "spark"
     options: dict[str, Any] = {"scheme": "partition", "workers": 1, "max_rows": 100}
     run(spark, tmp_path, 0, 300, **options)
+    traps = Traps(spark_traps)
+    traps.lay("shard:state")
+    with pytest.raises(DataError) as died:
+        run(spark, tmp_path, 300, 350, **options)
+    assert traps.caught("shard:state")
+    traps.release()
+    assert find_cause(died.value).passing
     newest = max(int(path.stem) for path in notes.glob("state/0/0/*.changelog"))
     (notes / "state" / "0" / "0" / f"{newest}.changelog").write_bytes(b"")
-    said = run(spark, tmp_path, 300, 400, **options)
+    said = run(spark, tmp_path, 350, 400, **options)
     assert found(tmp_path) == expected(400), said
     shutil.rmtree(notes / "state")
     with pytest.raises(DataError, match="the state of the shards is gone") as raised:
