@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -174,17 +175,44 @@ def test_patterns_are_exchanged_and_a_checkpoint_begins_anew(spark: SparkSession
     assert rows(pq.read_table(tmp_path / "out")) == rows(expected(wayeb_py.compile(PATTERNS), table))
 
 
+def words_for(folder: Path, table: pa.Table) -> list[str]:
+    """The command for a stream of so many events first, whose detections go to standard output."""
+    (folder / "cars.sre").write_text(PATTERNS)
+    write_parts(table, folder / "events", "a")
+    return [
+        "stream", str(folder / "cars.sre"), "--out", "-", "--engine", "spark",
+        "--source", str(folder / "events"), "--checkpoint", str(folder / "checkpoint"),
+    ]  # fmt: skip
+
+
+def assert_each_is_printed_once(lines: Iterable[str], table: pa.Table) -> None:
+    found = [json.loads(line) for line in lines]
+    whole = expected(wayeb_py.compile(PATTERNS), table)
+    assert len({row["detection_id"] for row in found}) == len(found) == whole.num_rows
+    assert sorted((row["pattern"], row["entity"], row["seq"]) for row in found) == sorted(
+        (row["pattern"], row["entity"], row["seq"]) for row in whole.to_pylist()
+    )
+
+
+def test_the_command_prints_detections_and_resumes(spark: SparkSession, wayeb: Wayeb, tmp_path: Path) -> None:
+    """In the session that is there: `test_terminated.py` has the command in a process of its own, and stops it."""
+    table = events(600)
+    words = words_for(tmp_path, table.slice(0, 300))
+    first = wayeb(*words, "--once", "--json")
+    assert first.code == 0, first.err
+    write_parts(table.slice(300), tmp_path / "events", "b")
+    second = wayeb(*words, "--once", "--final", "--json")
+    assert second.code == 0, second.err
+    assert_each_is_printed_once([*first.out.splitlines(), *second.out.splitlines()], table)
+
+
+@pytest.mark.soak
 def test_the_command_streams_until_it_is_stopped_and_then_resumes(
     spark: SparkSession, wayeb: Wayeb, tmp_path: Path
 ) -> None:
     """In a process of its own, and then in the session that is there: another start would show no more."""
     table = events(600)
-    (tmp_path / "cars.sre").write_text(PATTERNS)
-    write_parts(table.slice(0, 300), tmp_path / "events", "a")
-    words = [
-        "stream", str(tmp_path / "cars.sre"), "--out", "-", "--engine", "spark",
-        "--source", str(tmp_path / "events"), "--checkpoint", str(tmp_path / "checkpoint"),
-    ]  # fmt: skip
+    words = words_for(tmp_path, table.slice(0, 300))
     root = Path(__file__).parents[3]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(root), os.environ["PYTHONPATH"]])}
     out, log = tmp_path / "found.ndjson", tmp_path / "log.txt"
@@ -205,12 +233,7 @@ def test_the_command_streams_until_it_is_stopped_and_then_resumes(
     write_parts(table.slice(300), tmp_path / "events", "b")
     ended = wayeb(*words, "--once", "--final", "--json")
     assert ended.code == 0, ended.err
-    found = [json.loads(line) for line in [*out.read_text().splitlines(), *ended.out.splitlines()]]
-    whole = expected(wayeb_py.compile(PATTERNS), table)
-    assert len({row["detection_id"] for row in found}) == len(found) == whole.num_rows
-    assert sorted((row["pattern"], row["entity"], row["seq"]) for row in found) == sorted(
-        (row["pattern"], row["entity"], row["seq"]) for row in whole.to_pylist()
-    )
+    assert_each_is_printed_once([*out.read_text().splitlines(), *ended.out.splitlines()], table)
 
 
 def test_what_a_batch_finds_has_no_limit_but_memory(spark: SparkSession) -> None:
