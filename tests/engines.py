@@ -210,6 +210,6 @@ ENGINES: dict[str, Callable[[Job], Found]] = {
     "two workers": lambda job: fed(job, random_cuts(job), workers=2),
     "simulated": lambda job: fed(job, random_cuts(job), limits=SIMULATED),
     "simulated without an automaton": lambda job: fed(job, random_cuts(job), limits=Limits(dfa_states=0)),
-    "simulated, saved and restored": lambda job: fed(job, event_by_event(job), limits=SIMULATED, restored=True),
+    "simulated, saved and restored": lambda job: fed(job, random_cuts(job), limits=SIMULATED, restored=True),
 }
 """Run for every job; `in_one_call` besides for those that are put in order."""
