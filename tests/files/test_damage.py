@@ -1,4 +1,7 @@
-"""Damaged files of every kind end in a message or a bad row: no signal, no traceback, and the same whenever read."""
+"""Damaged files of every kind end in a message or a bad row: no signal, no traceback, and the same whenever read.
+
+One seed always, the others where `soak` is asked for.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
-SEEDS = range(int(os.environ.get("WAYEB_DAMAGE_SEEDS", "2")))
+from tests.strategies import seeds
+
+N_SEEDS = int(os.environ.get("WAYEB_DAMAGE_SEEDS", "4"))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", seeds(N_SEEDS, always=1))
 def test_files_that_are_damaged_bit_by_bit_take_no_process_down(seed: int) -> None:
     script = Path(__file__).with_name("damaging.py")
     words = [sys.executable, str(script), str(seed), "420"]

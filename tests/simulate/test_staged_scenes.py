@@ -25,15 +25,15 @@ STAGES = {"maritime": SEA_STAGE, "fleet": ROAD_STAGE}
 EVERY_RULE = [(library, scene.rule) for library, stage in STAGES.items() for scene in stage.scenes]
 
 
-def generated(library: str, batch_rows: int = 1 << 18) -> tuple[pa.Table, pa.Table]:
+def generated(library: str, n_events: int, batch_rows: int = 1 << 18) -> tuple[pa.Table, pa.Table]:
     generate = generate_maritime if library == "maritime" else generate_fleet
-    return joined(with_scenes(generate(30_000, 30, 3, batch_rows), STAGES[library]))
+    return joined(with_scenes(generate(n_events, 30, 3, batch_rows), STAGES[library]))
 
 
 @cache
 def run(library: str) -> tuple[pa.Table, pa.Table]:
     """What the rules of a library detect in traffic with scenes, and what is recorded of them."""
-    events, occurrences = generated(library)
+    events, occurrences = generated(library, 30_000)
     rules = [scene.rule for scene in STAGES[library].scenes]
     patterns = wayeb_py.compile(ROOT / f"patterns/{library}/rules.sre").select(rules)
     return patterns.recognise(events).to_arrow(), occurrences
@@ -58,13 +58,14 @@ def test_all_rules_of_the_libraries_that_run_alone_have_a_scene() -> None:
 def test_traffic_stays_as_it_is_and_scenes_are_the_same_however_it_is_cut(library: str) -> None:
     generate = generate_maritime if library == "maritime" else generate_fleet
     stage: Stage = STAGES[library]
-    events, occurrences = generated(library)
-    traffic, told = joined(generate(30_000, 30, 3))
+    n_events = 10_000  # hours enough for scenes to be played, and to be cut
+    events, occurrences = generated(library, n_events)
+    traffic, told = joined(generate(n_events, 30, 3))
     is_actor = pc.greater_equal(events[stage.key], stage.first_key)
     assert events.filter(pc.invert(is_actor)).combine_chunks() == traffic.combine_chunks()
     assert bool(np.all(np.diff(events["ts"].cast(pa.int64()).to_numpy()) >= 0))
     assert len(occurrences) > len(told)
-    again, told_again = generated(library, 700)
+    again, told_again = generated(library, n_events, 700)
     assert again.combine_chunks() == events.combine_chunks()
     order = [(name, "ascending") for name in ("end_ts", "pattern", "entity", "start_ts", "other", "place")]
     assert told_again.sort_by(order).equals(occurrences.sort_by(order))

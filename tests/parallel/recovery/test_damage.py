@@ -63,14 +63,17 @@ def go_on(home: Path, offset: dict[str, Any]) -> list[tuple[Any, ...]]:
     return rows(stream.run(70).tables)
 
 
-def test_a_flipped_bit_anywhere_changes_no_answer(half_read: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+@pytest.mark.parametrize("n_bits", [70, pytest.param(300, marks=pytest.mark.soak)])
+def test_a_flipped_bit_anywhere_changes_no_answer(
+    half_read: tuple[Path, dict[str, Any]], tmp_path: Path, n_bits: int
+) -> None:
     home, offset = half_read
     good = go_on(_copied(home, tmp_path / "good"), offset)
     assert good
     assert set(good) < set(expected(wayeb_py.compile(PATTERNS), events()))
     dice = np.random.default_rng(8)
     outcomes = {"equal": 0, "told": 0}
-    for number in range(150):
+    for number in range(n_bits):
         copy = _copied(home, tmp_path / str(number))
         files = sorted(path for kind in ("eras", "snapshots") for path in (copy / "checkpoint" / kind).rglob("*.*"))
         path = files[number % len(files)]
@@ -86,7 +89,7 @@ def test_a_flipped_bit_anywhere_changes_no_answer(half_read: tuple[Path, dict[st
             assert answer == good, path
             outcomes["equal"] += 1
         shutil.rmtree(copy)
-    assert min(outcomes.values()) > 20, "states are made again, patterns are not: both were met"
+    assert min(outcomes.values()) > n_bits // 8, "states are made again, patterns are not: both were met"
 
 
 def told_or_found(home: Path, offset: dict[str, Any]) -> str | list[tuple[Any, ...]]:

@@ -29,6 +29,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 import wayeb_py
 from tests.parallel.killing import Traps, streaming
 from tests.parallel.stream.test_shard_operator import KeptState
+from tests.strategies import examples
 from wayeb_py.clock import Clock
 from wayeb_py.engine.rows.detection_id import DETECTION_ID
 from wayeb_py.errors import DataError
@@ -223,7 +224,7 @@ def streams(draw: st.DrawFn) -> list[Event]:
     return events
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(streams(), st.integers(1, 3), st.integers(0, 1 << 32), st.booleans())
 def test_cuts_and_interleavings_change_nothing(
     patterns: Patterns,
