@@ -17,7 +17,8 @@ from typing import Literal
 import pyarrow as pa
 
 Kind = Literal[
-    "events", "detections", "episodes", "aside", "counts", "entities", "reached", "presence", "epoch", "elsewhere"
+    "events", "detections", "episodes", "aside", "counts", "entities", "reached", "presence", "epoch", "elsewhere",
+    "rows", "ended",
 ]
 
 SCHEMA = pa.schema([("kind", pa.string()), ("split", pa.int64()), ("number", pa.int64()), ("payload", pa.binary())])

@@ -387,3 +387,19 @@ def test_a_rule_may_ask_for_nothing_that_is_in_the_rows(tmp_path: Path) -> None:
     text = 'facts owner(mmsi, company) from "owners.csv"\nrule R := every combination of o: owner, p: owner'
     (tmp_path / "file.sre").write_text(text)
     assert len(wayeb_py.Recogniser(wayeb_py.compile(tmp_path / "file.sre")).finish()) == 9
+
+
+def test_a_stream_that_no_rule_reads_is_read_by_its_pattern() -> None:
+    patterns = wayeb_py.compile(
+        """
+        stream vessels { key mmsi time ts in s attr x number }
+        stream radar   { key track time t in s attr x number }
+        pattern Fast on vessels := (x > 1)
+        pattern Seen on radar := (x > 1)
+        rule Again := a: Fast, b: Fast where a.entity = b.entity and b.ts - a.ts in 1..5 s emit a.entity
+        """
+    )
+    vessels = pa.table({"mmsi": [1, 1], "ts": [1, 2], "x": [2.0, 3.0]})
+    radar = pa.table({"track": ["A", "B"], "t": [1, 2], "x": [2.0, 0.0]})
+    found = patterns.recognise({"vessels": vessels, "radar": radar}).to_arrow()
+    assert sorted(found.column("pattern").to_pylist()) == ["Again", "Fast", "Fast", "Seen"]

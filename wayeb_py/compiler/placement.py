@@ -8,8 +8,8 @@ A rule runs by entity where its conditions say that all its rows, those of an `u
 files of facts go to every task, so they ask for nothing. What is kept, reads other rules, or follows facts that a
 stream changes runs together. Nothing here changes what a rule finds: it says only which rows can meet.
 
-*Not taken*: rules by another column than the key, such as a company. Rows of events and detections lie by their key
-already; by another column they would be moved once more.
+Rules that are together here may be matched in a second stage, over rows that were made where events are, by another
+column than the key: see `rule_keys`.
 """
 
 from __future__ import annotations

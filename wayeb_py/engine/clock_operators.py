@@ -49,10 +49,12 @@ def rule_operator(
     clocked: Sequence[ClockOperator],
     plans: Mapping[str, str] | None,
     reported: Mapping[str, Operator],
+    elsewhere: Collection[str] = (),
 ) -> RuleOperator | None:
     """The operator of a file's rules, which reads what the others find; None where there are none.
 
-    `reported` are the operators of streams, by the patterns whose detections rules take as they are reported.
+    `reported` are the operators of streams, by the patterns whose detections rules take as they are reported;
+    of the rules `elsewhere` only the rows are made.
     """
     if not patterns.meaning.rules:
         return None
@@ -64,4 +66,4 @@ def rule_operator(
             finders |= dict.fromkeys(one.patterns.names, one)
         else:
             finders |= {p.name: one for p in patterns.meaning.patterns if p.pair is not None}
-    return RuleOperator(patterns, finders, plans)
+    return RuleOperator(patterns, finders, plans, elsewhere)

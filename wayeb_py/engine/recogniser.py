@@ -59,7 +59,8 @@ class Recogniser:
     `listens`: calls what `patterns.on` was given.
     saves=False: the state is never asked for, which spares work where rules read detections of events in order.
     `whole`: these are some of a file's patterns; what all of them ask of events decides what is counted and set aside.
-    `share`: which pairs are recognised here, where others have the others.
+    `share`: which pairs are recognised here, where others have the others. `elsewhere`: rules that are matched in
+    another place, for which only rows are made (`rules.leaving`).
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class Recogniser:
         listens: bool = True,
         whole: CompiledPatterns | None = None,
         share: PairShare | None = None,
+        elsewhere: Collection[str] = (),
     ) -> None:
         self.patterns = patterns
         self.aside: Aside = []  # rows that no operator takes
@@ -115,7 +117,7 @@ class Recogniser:
             self._clock = make_clock({**parts, **watched}, orders, self._reporting | set(watched))
             self._clocked = clocked_operators(patterns, episodes, workers, share)
             by_pattern = {pattern: self._streams[stream] for pattern, stream in reported.items()}
-            self._rules = rule_operator(patterns, self._clocked, plans, by_pattern)
+            self._rules = rule_operator(patterns, self._clocked, plans, by_pattern, elsewhere)
         self._schema: DetectionSchema | None = None
         if saved:
             self.restore(saved)

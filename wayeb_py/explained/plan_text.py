@@ -52,7 +52,8 @@ def rule_lines(one: PlannedRule, others: Sequence[PlannedRule], n_sampled: int |
 def placement_text(one: PlannedRule) -> str:
     """Where a rule runs when entities are spread over tasks, and why there."""
     where = {"by entity": "by entity", "by place": "by place", "together": "in one task"}[one.placement.where]
-    return f"{where}, since {one.placement.why}"
+    parts = f"; where events are many, in parts by {one.key}" if where == "in one task" and one.key is not None else ""
+    return f"{where}, since {one.placement.why}{parts}"
 
 
 def order_text(one: PlannedRule) -> str:

@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from wayeb_py.compiler.placement import Placement, place_rule
+from wayeb_py.compiler.rule_keys import RuleKey, shared_key
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.rules.times.lifetimes import RuleTimes
 from wayeb_py.errors import UsageError
@@ -39,6 +40,7 @@ class PlannedRule:
     ticks_per_s: int
     placement: Placement
     fixed: tuple[str, ...] = ()  # the facts that a file gives, which never change
+    key: RuleKey | None = None  # that all rows share
 
     @property
     def members(self) -> tuple[m.Member, ...]:
@@ -64,7 +66,8 @@ def planned_rules(running: Running) -> list[PlannedRule]:
         times = running.plans.times[rule.name]
         plan, ticks = network.plans[rule.name], running.ticks_per_s
         placement = place_rule(rule, running.meaning)
-        found.append(PlannedRule(rule, plan, network, times, ticks, placement, running.fixed))
+        key = shared_key(rule, running.meaning)
+        found.append(PlannedRule(rule, plan, network, times, ticks, placement, running.fixed, key))
     return found
 
 

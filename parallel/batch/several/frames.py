@@ -15,6 +15,7 @@ import pyarrow as pa
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.batch.schemes import JobContext
 from wayeb_py.parallel.batch.several.presence import Presence, Raster, columns_of, pairs_of
+from wayeb_py.parallel.batch.several.rule_rows import run_rules
 from wayeb_py.parallel.batch.several.sending import FIRST, Sender
 from wayeb_py.parallel.batch.several.spec import SeveralSpec
 from wayeb_py.parallel.batch.several.task import run_target
@@ -130,7 +131,8 @@ def read_frames(frames: Sequence[DataFrame], spec: Broadcast[SeveralSpec]) -> Da
 def recognised(
     parcels: DataFrame, shared: Broadcast[SeveralSpec], n_targets: int, errors: Errors | Raised
 ) -> DataFrame:
-    """Parcels of events become parcels of detections, each target's events in the order of arrival."""
+    """Parcels of events become parcels of detections, each target's events in the order of arrival; where rules have
+    parts of their own, rows go to them in a second shuffle."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         incoming = (parcel for batch in batches for parcel in from_batch(batch))
@@ -141,4 +143,20 @@ def recognised(
                 yield to_batch([parcel])
 
     arranged = parcels.repartitionById(n_targets + 1, parcels["split"].cast("int"))
+    found: DataFrame = arranged.sortWithinPartitions("split", "number").mapInArrow(task, DDL)
+    return matched(found, shared, errors) if shared.value.rule_groups else found
+
+
+def matched(parcels: DataFrame, shared: Broadcast[SeveralSpec], errors: Errors | Raised) -> DataFrame:
+    """Rows become matches, part by part; all other parcels stay as they are, on whatever task."""
+    first, n_parts = shared.value.first_part(0), shared.value.n_parts
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        incoming = (parcel for batch in batches for parcel in from_batch(batch))
+        for split, own in groupby(incoming, key=lambda parcel: parcel.split):
+            results = run_rules(shared.value, split, own) if split >= first else own  # noqa: B031 (one of the two)
+            for parcel in errors.caught(split, results):
+                yield to_batch([parcel])
+
+    arranged = parcels.repartitionById(n_parts, parcels["split"].cast("int") % n_parts)
     return arranged.sortWithinPartitions("split", "number").mapInArrow(task, DDL)

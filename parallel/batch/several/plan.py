@@ -2,7 +2,8 @@
 
 The placement of each pattern and rule (`wayeb_py.compiler.placement`) and the sizes of the input give the plan, and its
 text names both, for the summary of a run. Pairs run by place where the input is large enough for a look at who was
-where when, and where that shows that tasks can share the work; otherwise they run together, in one task.
+where when, and where that shows that tasks can share the work; otherwise they run together, in one task. Rules that
+join rows of several entities run in a second stage of a large input, over rows that the first has made (`rule_groups`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.compiler.placement import Placement, Where, place_all
@@ -21,6 +24,7 @@ from wayeb_py.parallel.batch.sample import sample_keys
 from wayeb_py.parallel.batch.scheme_choice import A_BYTE_IN_ROWS
 from wayeb_py.parallel.batch.several.cells import Cells, lay_out
 from wayeb_py.parallel.batch.several.frames import read_files, recognised, survey
+from wayeb_py.parallel.batch.several.rule_groups import RuleGroup, can_move, describe_groups, group_rules
 from wayeb_py.parallel.batch.several.spec import SeveralSpec, StreamSpec
 from wayeb_py.parallel.batch.splits import Split, even_splits
 from wayeb_py.parallel.wire.parcel import unpack
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
 
 FROM_EVENTS = 1_000_000  # that are worth a look at who was where when
 TASKS_A_WORKER = 4  # by place: more of them balance better, and send more events twice
+PARTS_A_WORKER = 2  # of a group of rules
 LEAST_GAIN = 1.2
 
 
@@ -45,6 +50,7 @@ class SeveralPlan:
     n_events: int  # by the footers, or guessed from the size
     n_readings: int = 1
     by_place: str = ""  # what was found about pairs
+    rule_groups: tuple[RuleGroup, ...] = ()  # of the rules that run over rows
 
     def __post_init__(self) -> None:
         if self.has_pairs and (self.n_workers < 2 or self.n_events < FROM_EVENTS):
@@ -81,7 +87,7 @@ class SeveralPlan:
         return replace(spec, cells=cells)
 
     def __str__(self) -> str:
-        return f"scheme partition, {describe(self.placements, self.routing, self.by_place)}"
+        return f"scheme partition, {describe(self.placements, self.routing, self.by_place, self.rule_groups)}"
 
 
 def make_several_plan(patterns: CompiledPatterns, readers: Mapping[str, EventReader], n_workers: int) -> SeveralPlan:
@@ -95,12 +101,33 @@ def make_several_plan(patterns: CompiledPatterns, readers: Mapping[str, EventRea
         place: tuple(even_splits(reader.files, n_tasks(reader, n_workers)))
         for place, reader in enumerate(readers.values())
     }
-    n_events = sum(
-        opened.n_rows if opened.n_rows is not None else int(opened.file.n_bytes * A_BYTE_IN_ROWS)
-        for reader in readers.values()
-        for opened in reader.files
-    )
-    return SeveralPlan(place_all(patterns), splits, routing, n_workers, n_events)
+    n_events = {
+        name: sum(
+            opened.n_rows if opened.n_rows is not None else int(opened.file.n_bytes * A_BYTE_IN_ROWS)
+            for opened in reader.files
+        )
+        for name, reader in readers.items()
+    }
+    placements = place_all(patterns)
+    groups: tuple[RuleGroup, ...] = ()
+    if n_workers > 1 and sum(n_events.values()) >= FROM_EVENTS:
+        schemas = {name: reader.schema for name, reader in readers.items()}
+        placements, groups = rules_over_rows(patterns, schemas, n_workers, n_events)
+    return SeveralPlan(placements, splits, routing, n_workers, sum(n_events.values()), rule_groups=groups)
+
+
+def rules_over_rows(
+    patterns: CompiledPatterns, schemas: Mapping[str, pa.Schema], n_workers: int, n_events: Mapping[str, int]
+) -> tuple[tuple[Placement, ...], tuple[RuleGroup, ...]]:
+    """Where patterns run, and the groups of the rules that run over their rows."""
+    placements, rules = place_all(patterns), {rule.name: rule for rule in patterns.meaning.rules}
+    moved = [
+        one.name
+        for one in placements
+        if one.where == "together" and one.name in rules and can_move(rules[one.name], patterns.meaning)
+    ]
+    groups = group_rules(patterns, schemas, moved, PARTS_A_WORKER * n_workers, n_events) if moved else ()
+    return tuple(one for one in placements if one.name not in moved), groups
 
 
 def pairs_together(placements: tuple[Placement, ...], why: str) -> tuple[Placement, ...]:
@@ -116,7 +143,7 @@ def names_by_place(placements: tuple[Placement, ...]) -> dict[Where, tuple[str, 
 
 def with_places(spec: SeveralSpec, plan: SeveralPlan) -> SeveralSpec:
     """The work of a job with what a plan says of it."""
-    return replace(spec, names=names_by_place(plan.placements), routing=plan.routing)
+    return replace(spec, names=names_by_place(plan.placements), routing=plan.routing, rule_groups=plan.rule_groups)
 
 
 def streams_of(readers: Mapping[str, EventReader]) -> tuple[StreamSpec, ...]:
@@ -133,21 +160,24 @@ def cells_text(cells: Cells) -> str:
     )
 
 
-def describe(placements: tuple[Placement, ...], routing: Routing, by_place: str = "") -> str:
+def describe(
+    placements: tuple[Placement, ...], routing: Routing, by_place: str = "", groups: tuple[RuleGroup, ...] = ()
+) -> str:
     """What runs where, and why there."""
     by_entity = [one for one in placements if one.where == "by entity"]
+    n_all = len(placements) + sum(len(group.names) for group in groups)
     parts = []
     if by_entity:
         n_heavy = len(routing.heavy)
         heavy = f", {counted(n_heavy, 'entity', 'entities')} with a shard each" if n_heavy else ""
-        parts.append(f"{len(by_entity)} of {len(placements)} by entity in {counted(routing.n_shards, 'shard')}{heavy}")
+        parts.append(f"{len(by_entity)} of {n_all} by entity in {counted(routing.n_shards, 'shard')}{heavy}")
     near = [one for one in placements if one.where == "by place"]
     if near:
         parts.append(f"{_names(near)} by place{f' {by_place}' if by_place else ''}")
     together = [one for one in placements if one.where == "together"]
     for why in dict.fromkeys(one.why for one in together):
         parts.append(f"{_names([one for one in together if one.why == why])} in one task, since {why}")
-    return "; ".join(parts)
+    return "; ".join([*parts, *describe_groups(groups)])
 
 
 def _names(placements: list[Placement]) -> str:

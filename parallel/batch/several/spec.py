@@ -4,6 +4,9 @@
     by place    shards, each with all events of entities that may be near others, and the columns that pairs ask for
     together    one task, with all events and only the columns that what runs there asks for
 
+Rules may run in a second stage: where events are, only their rows are made, and they are matched in the parts of
+groups (`rule_groups`). The parts are numbered after the targets, with one number between them for what is counted.
+
 One kind of place accounts for the events: it counts them, and sets aside those that are late. That is `by entity` where
 anything runs there, since its tasks have all columns, or else `together`, where all events are.
 """
@@ -11,13 +14,15 @@ anything runs there, since its tasks have all columns, or else `together`, where
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import pyarrow as pa
 
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.compiler.placement import Where
+from wayeb_py.compiler.rule_inputs import members_of
+from wayeb_py.compiler.rule_keys import Maker, for_rows, makes
 from wayeb_py.engine.pairs.share import PairShare
 from wayeb_py.engine.recogniser import Order, Recogniser
 from wayeb_py.engine.rows.detection_schema import DetectionSchema
@@ -25,6 +30,7 @@ from wayeb_py.errors import DataError
 from wayeb_py.files.formats.block import TimeRange
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.batch.several.cells import Cells
+from wayeb_py.parallel.batch.several.rule_groups import RuleGroup
 from wayeb_py.parallel.batch.task import JobSpec
 from wayeb_py.parallel.spark.pattern_bundle import KEPT, open_patterns
 from wayeb_py.parallel.wire.routing import Routing
@@ -51,6 +57,7 @@ class SeveralSpec(JobSpec):
     plans: Mapping[str, str] = field(default_factory=dict)  # orders of joins, by rule
     routing: Routing | None = None  # of entities
     cells: Cells | None = None  # where the events of entities go for pairs
+    rule_groups: tuple[RuleGroup, ...] = ()  # of rules whose rows are moved once more
 
     @property
     def whole(self) -> CompiledPatterns:
@@ -67,9 +74,53 @@ class SeveralSpec(JobSpec):
         """How many targets have events by place."""
         return self.cells.n_tasks if self.cells is not None and self.names.get("by place") else 0
 
+    def moved(self, where: Where) -> tuple[str, ...]:
+        """The rules whose rows are made, as far as they can be, in a kind of place, and matched elsewhere."""
+        names = {name for group in self.rule_groups for name in group.read}
+        if not names:
+            return ()
+        makers: dict[Where, Maker] = {
+            "by entity": "entities",
+            "by place" if self.names.get("by place") else "together": "pairs",
+        }
+        meaning, maker = self.whole.meaning, makers.get(where)
+        return tuple(
+            rule.name
+            for rule in meaning.rules
+            if rule.name in names
+            and maker is not None
+            and any(makes(maker, member, meaning) for member in members_of(rule))
+        )
+
+    def runs(self, where: Where) -> bool:
+        """Whether anything happens in a kind of place."""
+        return bool(self.names.get(where) or self.moved(where))
+
+    @property
+    def n_parts(self) -> int:
+        """How many parts the groups of rules have together."""
+        return sum(group.n_parts for group in self.rule_groups)
+
+    def first_part(self, group: int) -> int:
+        """The number of the first part of a group."""
+        return self.n_targets + 1 + sum(one.n_parts for one in self.rule_groups[:group])
+
+    def group_at(self, part: int) -> RuleGroup:
+        """The group that a part belongs to."""
+        return next(
+            group for number, group in enumerate(self.rule_groups) if part < self.first_part(number) + group.n_parts
+        )
+
+    def patterns_matched(self, group: RuleGroup) -> CompiledPatterns:
+        """The rules of a group, with those that they read, as the only ones that are reported: streams that they do
+        not read stay, since times are counted in the finest unit of all."""
+        whole = self.whole
+        hidden = {rule.name for rule in whole.meaning.rules} - set(group.names)
+        return replace(whole, hidden_rules=whole.hidden_rules | hidden)
+
     @property
     def n_targets(self) -> int:
-        return self.n_shards + self.n_cells + bool(self.names.get("together"))
+        return self.n_shards + self.n_cells + self.runs("together")
 
     def where(self, target: int) -> Where:
         if target < self.n_shards:
@@ -77,7 +128,7 @@ class SeveralSpec(JobSpec):
         return "by place" if target < self.n_shards + self.n_cells else "together"
 
     def accounts(self, where: Where) -> bool:
-        by_entity = bool(self.names.get("by entity")) or not self.names.get("together")
+        by_entity = self.runs("by entity") or not self.runs("together")
         return where == ("by entity" if by_entity else "together")
 
     def share(self, target: int) -> PairShare | None:
@@ -87,10 +138,12 @@ class SeveralSpec(JobSpec):
         return PairShare(target - self.n_shards, self.cells.homes)
 
     def patterns_at(self, where: Where) -> CompiledPatterns:
-        """The patterns and rules that run in a kind of place, with those that they read."""
-        names = self.names.get(where, ())
+        """The patterns and rules that run in a kind of place, with those that they read, and what makes rows there."""
+        names, moved = self.names.get(where, ()), self.moved(where)
         whole = self.whole
-        return whole if len(names) == len(whole.names) + len(whole.rule_names) else _selected(self.patterns, names)
+        if len(names) == len(whole.names) + len(whole.rule_names):
+            return whole
+        return _selected(self.patterns, names, moved, "entities" if where == "by entity" else "pairs")
 
     def columns(self, where: Where, stream: StreamSpec) -> list[str]:
         """The columns of a stream that go to a kind of place; none where nothing there reads it."""
@@ -110,9 +163,10 @@ class SeveralSpec(JobSpec):
 
 
 @lru_cache(KEPT)
-def _selected(patterns: bytes, names: tuple[str, ...]) -> CompiledPatterns:
+def _selected(patterns: bytes, names: tuple[str, ...], moved: tuple[str, ...], maker: Maker) -> CompiledPatterns:
     """Some of the packed patterns, selected once in a process: what they are bound to is kept with them."""
-    return open_patterns(patterns).select(names)
+    whole = open_patterns(patterns)
+    return for_rows(whole, names, moved, maker) if moved else whole.select(names)
 
 
 def schema_of_all(patterns: CompiledPatterns, schemas: Mapping[str, pa.Schema]) -> DetectionSchema:

@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from wayeb_py.compiler.rule_keys import readers
 from wayeb_py.engine.arrival.reorder import ARRIVED
 from wayeb_py.engine.arrival.tie_order import Disorder
 from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.engine.rows.joined_schema import fit
 from wayeb_py.files.sort import sort_events
 from wayeb_py.kernels.ticks import NEVER
+from wayeb_py.parallel.batch.several.rule_rows import RowSender
 from wayeb_py.parallel.batch.several.sending import Reached, task_of
 from wayeb_py.parallel.batch.several.spec import STREAM_BITS, SeveralSpec
 from wayeb_py.parallel.batch.task import AsideLog, TaskTally, conformed, finish
@@ -77,11 +79,12 @@ def run_target(spec: SeveralSpec, target: int, parcels: Iterable[Parcel]) -> Ite
     """What a target's task reports, its tally last."""
     received = Received(spec, parcels)
     where = spec.where(target)
-    output, aside = spec.output(target, _time_unit(spec)), AsideLog()
+    output, aside, rows = spec.output(target, _time_unit(spec)), AsideLog(), RowSender(spec, target)
     try:
-        tally = _recognise(spec, target, received, output, aside)
+        tally = _recognise(spec, target, received, output, aside, rows)
     finally:
         received.close()
+    yield from rows.finish(received.reached_s)
     yield from finish(target, tally, output, aside, accounts=spec.accounts(where))
 
 
@@ -89,20 +92,29 @@ def _time_unit(spec: SeveralSpec) -> Any:
     return None if spec.joined is None else spec.joined.time_unit
 
 
-def _recognise(spec: SeveralSpec, target: int, received: Received, output: TaskOutput, aside: AsideLog) -> TaskTally:
+def _recognise(
+    spec: SeveralSpec, target: int, received: Received, output: TaskOutput, aside: AsideLog, rows: RowSender
+) -> TaskTally:
     try:
-        return _attempt(spec, target, received, (), output, aside)
+        return _attempt(spec, target, received, (), output, aside, rows)
     except Disorder:
         output.forget()
         aside.forget()
+        rows.forget()
         in_order = [name for name, order in spec.orders().items() if order == "sorted"]
-        tally = _attempt(spec, target, received, in_order, output, aside)
+        tally = _attempt(spec, target, received, in_order, output, aside, rows)
         tally.sorted = True
         return tally
 
 
 def _attempt(
-    spec: SeveralSpec, target: int, received: Received, to_sort: Collection[str], output: TaskOutput, aside: AsideLog
+    spec: SeveralSpec,
+    target: int,
+    received: Received,
+    to_sort: Collection[str],
+    output: TaskOutput,
+    aside: AsideLog,
+    rows: RowSender,
 ) -> TaskTally:
     assert spec.joined is not None
     where = spec.where(target)
@@ -110,6 +122,7 @@ def _attempt(
     recogniser = Recogniser(
         patterns, order=spec.orders(), episodes=spec.episodes, saves=False, listens=False,
         whole=spec.whole if accounts else None, plans=spec.plans, share=spec.share(target),
+        elsewhere=readers(spec.moved(where)),
     )  # fmt: skip
     streams = {one.name: one for one in spec.streams if spec.columns(where, one)}
     for name, stream in streams.items():
@@ -125,6 +138,9 @@ def _attempt(
         if table.num_rows:
             output.write(fit(table, recogniser.schema, spec.joined, episodes=spec.episodes))  # type: ignore[arg-type]
         aside.add_refused(recogniser)
+        if recogniser.rules is not None and recogniser.rules.leaving:
+            rows.add(recogniser.rules.leaving, recogniser.rules.ticks_per_s)
+            recogniser.rules.leaving.clear()
 
     left = {name: _read(spec, name, received, name in to_sort) for name in streams}
     while left:

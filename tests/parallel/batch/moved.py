@@ -16,6 +16,8 @@ from wayeb_py.files.formats.block import TimeRange
 from wayeb_py.parallel.batch.several.cells import lay_out
 from wayeb_py.parallel.batch.several.plan import names_by_place, pairs_together
 from wayeb_py.parallel.batch.several.presence import Presence, Raster, pairs_of
+from wayeb_py.parallel.batch.several.rule_groups import can_move, group_rules
+from wayeb_py.parallel.batch.several.rule_rows import run_rules
 from wayeb_py.parallel.batch.several.sending import Sender
 from wayeb_py.parallel.batch.several.spec import SeveralSpec, StreamSpec, schema_of_all
 from wayeb_py.parallel.batch.several.task import run_target
@@ -34,6 +36,15 @@ class Moved:
     tables: list[pa.Table]
     tally: TaskTally
     aside: Counter[str] = field(default_factory=Counter)
+
+    def take(self, parcel: Parcel) -> None:
+        if parcel.kind == "counts":
+            self.tally.add(TaskTally.from_parcel(parcel))
+        elif parcel.kind == "aside":
+            self.aside.update(repr(refused) for refused in SetAside.from_parcel(parcel).refused)
+        else:
+            self.tables.append(unpack(parcel.payload))
+            self.rows += rows_in(self.tables[-1])
 
 
 def spec_of(patterns: Patterns, schemas: Mapping[str, pa.Schema], n_shards: int, episodes: bool = False) -> SeveralSpec:
@@ -66,6 +77,18 @@ def by_place(
     return replace(spec, cells=lay_out(found, n_tasks))
 
 
+def by_key(spec: SeveralSpec, patterns: Patterns, n_parts: int, n_events: int = 0) -> SeveralSpec:
+    """The same with rules that join rows of several entities in a second stage, each group in so many parts."""
+    meaning = patterns.meaning
+    movable = [rule.name for rule in meaning.rules if can_move(rule, meaning)]
+    rules = [name for name in spec.names.get("together", ()) if name in movable]
+    schemas = {stream.name: stream.schema for stream in spec.streams}
+    groups = group_rules(patterns, schemas, rules, n_parts, dict.fromkeys(schemas, n_events))
+    left = tuple(name for name in spec.names.get("together", ()) if name not in rules)
+    names = {where: own for where, own in {**spec.names, "together": left}.items() if own}
+    return replace(spec, names=names, rule_groups=groups)
+
+
 def move(spec: SeveralSpec, splits: Mapping[str, Sequence[Sequence[pa.RecordBatch]]]) -> Moved:
     """Everything that a job does: `splits` are the batches of each reading task, by stream, in the order of arrival."""
     sent: dict[int, list[Parcel]] = {target: [] for target in range(spec.n_targets)}
@@ -77,16 +100,17 @@ def move(spec: SeveralSpec, splits: Mapping[str, Sequence[Sequence[pa.RecordBatc
             for parcel in sender.finish():
                 sent[parcel.split].append(parcel)
     moved = Moved([], [], TaskTally())
+    second: dict[int, list[Parcel]] = {}
     for target, own in sent.items():
         # A shuffle keeps no order; targets sort what comes by its number.
         for parcel in run_target(spec, target, sorted(own, key=lambda parcel: parcel.number)):
-            if parcel.kind == "counts":
-                moved.tally.add(TaskTally.from_parcel(parcel))
-            elif parcel.kind == "aside":
-                moved.aside.update(repr(refused) for refused in SetAside.from_parcel(parcel).refused)
+            if parcel.kind in ("rows", "ended"):
+                second.setdefault(parcel.split, []).append(parcel)
             else:
-                moved.tables.append(unpack(parcel.payload))
-                moved.rows += rows_in(moved.tables[-1])
+                moved.take(parcel)
+    for part, own in second.items():
+        for parcel in run_rules(spec, part, sorted(own, key=lambda parcel: parcel.number)):
+            moved.take(parcel)
     moved.rows.sort()
     return moved
 

@@ -1,7 +1,8 @@
 """Files over several entities find the same when their events are moved between tasks as in one process.
 
 The sentences of `docs/several.md`, and random files of both kinds (patterns and pairs, and rules), in random layouts:
-splits that begin anywhere, shards of any number, pairs together or by place, events late, tied and in disorder.
+splits that begin anywhere, shards of any number, pairs together or by place, rules together or over rows in parts by a
+key, events late, tied and in disorder.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.parallel.batch.moved import by_place, move, rows_in, spec_of
+from tests.parallel.batch.moved import by_key, by_place, move, rows_in, spec_of
 from tests.rules import random_files
 from tests.several import files
 from tests.several.test_sentences import CASES, batch_of, compile_case, name_of, said_of, sent_in, shown
@@ -79,6 +80,8 @@ def compare(
     spec = spec_of(patterns, wanted, dice.choice((1, 2, 5)), episodes)
     if dice.random() < 0.7:
         spec = by_place(spec, patterns, splits, dice.choice((1, 2, 3)))
+    if dice.random() < 0.7:
+        spec = by_key(spec, patterns, dice.choice((1, 3, 4)), n_events=dice.choice((0, 0, 1_000_000)))
     moved = move(spec, {name: [[b.select(wanted[name].names) for b in own] for own in splits[name]] for name in names})
     here = InProcess(patterns, tables, episodes)
     assert moved.rows == here.rows
@@ -110,7 +113,8 @@ def test_a_sentence_holds_when_events_are_moved(tmp_path: Path, case: dict[str, 
                patterns.by_stream.items()}  # fmt: skip
     splits = {name: cut(tables[name].select(columns[name]), dice) for name in columns}
     spec = spec_of(patterns, {name: tables[name].select(columns[name]).schema for name in columns}, 2)
-    for own in (spec, by_place(spec, patterns, splits, 2)):
+    placed = by_place(spec, patterns, splits, 2)
+    for own in (spec, placed, by_key(spec, patterns, 3), by_key(placed, patterns, 2, n_events=1_000_000)):
         found = move(own, splits)
         assert shown(found.tables, "seq" in case) == sorted(said_of(case)["detects"])
 
@@ -125,6 +129,15 @@ def test_patterns_of_several_streams_find_the_same(
     patterns = world.compile(tmp_path_factory.mktemp("world"))
     sent = in_disorder(world.sent, world.lateness_s, dice) if anyhow else world.sent
     compare(patterns, sent, files.SCHEMAS, dice, episodes)
+
+
+@pytest.mark.parametrize("seed", [4, 12, 23, 57])  # a silence of one of a pair, by place, at the end of the input
+def test_worlds_that_differed_once(tmp_path: Path, seed: int) -> None:
+    dice = random.Random(seed)
+    world = random_files.make_world(dice)
+    patterns = world.compile(tmp_path)
+    sent = in_disorder(world.sent, world.lateness_s, dice) if seed % 2 else world.sent
+    compare(patterns, sent, random_files.SCHEMAS, dice)
 
 
 @settings(max_examples=25 * N_EXAMPLES_FACTOR, deadline=None)

@@ -123,6 +123,27 @@ def test_rules_find_the_same_and_those_of_one_entity_run_by_entity(spark: SparkS
     assert len(rows_of(tmp_path / "local.parquet")) > 20
 
 
+def test_rules_over_rows_find_the_same_by_a_key_and_in_one_task(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("FROM_EVENTS", 0), ("TASKS_A_WORKER", 1), ("LEAST_GAIN", 0.0)):
+        monkeypatch.setattr(plan, name, value)
+    with_x = RULES.replace("(x < 2){2,}", "(x < 2){2,} emit x")
+    (tmp_path / "rules.sre").write_text(
+        with_x + "rule Like := a: Slow, b: radar where a.x = b.x and b.ts - a.ts in 0..9 s\n"
+        "unless c: radar where c.x = a.x and c.ts in a.ts .. b.ts emit a.entity as ship, b.entity as track\n"
+    )
+    (tmp_path / "owners.csv").write_text("mmsi,company\n3,A\n20,B\n")
+    patterns = wayeb_py.compile(tmp_path / "rules.sre")
+    dice = random.Random(1)
+    sent = {name: list(files._events(dice, name, 60, None)) for name in ("vessels", "radar")}
+    engine = compare(spark, patterns, written(sent, files.SCHEMAS, tmp_path), tmp_path)
+    assert "the rows of `Like` in 4 parts by a.x = b.x = c.x" in engine
+    assert "the rows of `Watched` in 4 parts by n.entity, the only member that is not everywhere" in engine
+    found = [row for row in rows_of(tmp_path / "local.parquet") if "Like" in str(row)]
+    assert len(found) > 3
+
+
 def test_rules_over_facts_alone_need_no_events(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "owners.csv").write_text("mmsi,company\n3,A\n20,B\n21,B\n")
     (tmp_path / "kept.sre").write_text(

@@ -304,6 +304,7 @@ class PairOperator:
                 bound.silences.wait(silent, part.events, sent, merged.rank)
             found += rows
             closed += [(words, episode) for episode in self._told(episodes)]
+        bound.silences.settle()
         result = Detections(bound.schema.detections(found, merged.rank), bound.schema.episodes(closed))
         for source, entity in zip(bound.sources, merged.entities, strict=True):
             source.settle(entity)

@@ -42,6 +42,7 @@ class PairSilences:
     def __init__(self, patterns: CompiledPatterns, schema: PairSchema, ticks_per_s: int) -> None:
         self._schema, self._ticks_per_s = schema, ticks_per_s
         self._silent: dict[int, _Silent] = {}
+        self._new: dict[int, list[tuple[pa.Table, I64, I64, I32]]] = {}  # by pattern, until they wait
         for number, pattern in enumerate(patterns.meaning.patterns):
             if pattern.pair is None or pattern.silence_s is None:
                 continue
@@ -74,7 +75,7 @@ class PairSilences:
         return sent
 
     def wait(self, found: Sequence[FoundRows], events: Events, sent: Sent, rank: I64) -> None:
-        """Matches at a pairing's events wait, unless a sent event has followed them too soon."""
+        """Matches at a pairing's events will wait, unless a sent event has followed them too soon."""
         of_pair = Sent(events.entity, events.ts)
         for rows in found:
             for number in np.unique(rows.found.pattern).tolist():
@@ -95,8 +96,21 @@ class PairSilences:
                 own = own[kept]
                 if len(own):
                     table = self._schema.table(_chosen(rows, own))
-                    at = np.arange(len(own), dtype=np.int64)
-                    silent.waiting.add(table, at, ts[kept], followed[kept], entity[kept].astype(np.int32))
+                    found_here = table, ts[kept], followed[kept], entity[kept].astype(np.int32)
+                    self._new.setdefault(number, []).append(found_here)
+
+    def settle(self) -> None:
+        """The matches of all searches wait, in the order of their times: one pattern's pairs may be looked for in two
+        searches, each of which goes through all events."""
+        for number, some in self._new.items():
+            table = pa.concat_tables([one[0] for one in some])
+            ts, followed, entity = (np.concatenate(arrays) for arrays in list(zip(*some, strict=True))[1:])
+            order = np.argsort(ts, kind="stable")
+            if (order[1:] < order[:-1]).any():
+                table = table.take(pa.array(order))
+            at = np.arange(len(order), dtype=np.int64)
+            self._silent[number].waiting.add(table, at, ts[order], followed[order], entity[order])
+        self._new = {}
 
     def over(self, until: int | None) -> list[pa.Table]:
         """Detections of the silences that have ended before a time."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import floor
 
 import numpy as np
@@ -36,20 +36,24 @@ _TIMES = ("ts", "start_ts", "decided_ts")
 
 class RuleInputs:
     """Everything that members of rules range over. `finders` names, by pattern, the operators that find silences and
-    pairs, and those whose reported detections rules take as they are."""
+    pairs, and those whose reported detections rules take as they are. Rules that are `elsewhere` only have their rows
+    made here."""
 
-    def __init__(self, patterns: CompiledPatterns, finders: Mapping[str, Operator]) -> None:
+    def __init__(
+        self, patterns: CompiledPatterns, finders: Mapping[str, Operator], elsewhere: Collection[str] = ()
+    ) -> None:
         self.all, self.finders = patterns, finders
         self.meaning = patterns.meaning
-        self.members = [member for rule in self.meaning.rules for member in members_of(rule)]
+        self.rules = tuple(rule for rule in self.meaning.rules if rule.name not in elsewhere)
+        self.members = [member for rule in self.rules for member in members_of(rule)]
+        self._read = [member for rule in self.meaning.rules for member in members_of(rule)]
         self.patterns = {pattern.name: pattern for pattern in self.meaning.patterns}
         self._asked: dict[str, dict[str, dict[str, None]]] = {"detections": {}, "episodes": {}}  # columns by pattern
-        for member in self.members:
+        for member in self._read:
             if member.over in self._asked:
                 columns = {column.name: None for column in member.columns if column.name not in _TIMES}
                 self._asked[member.over].setdefault(member.of, {}).update(columns)
         self.streams = {name: self._stream_rows(name) for name in patterns.by_stream}
-        self.rules = self.meaning.rules
         self.facts = {one.of: facts_of(self.meaning, one.of) for one in self.members if one.over == "facts"}
         known = patterns.knowledge.facts
         self.files: dict[str, Mapping[str, pa.Array]] = {
@@ -59,7 +63,7 @@ class RuleInputs:
         }
         for stream in self.streams.values():
             if not stream.asked.events:
-                stream.wanted = wanted_keys(self.rules, stream.patterns.names, self.files)
+                stream.wanted = wanted_keys(self.meaning.rules, stream.patterns.names, self.files)
         self.changing = {
             f"facts {name}": ChangedFacts([column.name for column in facts.columns])
             for name, facts in self.facts.items()
@@ -77,13 +81,13 @@ class RuleInputs:
         events: dict[str, None] = {}
         detections: dict[str, dict[str, None]] = {}
         episodes: dict[str, dict[str, None]] = {}
-        for member in self.members:
+        for member in self._read:
             columns = [column.name for column in member.columns if column.name not in _TIMES]
             if member.over in ("events", "newest") and member.of == name:
                 events |= dict.fromkeys(["entity", *columns])
             elif member.over == "facts" and facts_of(self.meaning, member.of).stream == name:
                 facts = facts_of(self.meaning, member.of)
-                events |= dict.fromkeys([*(event_name(part.stream, one.name) for one in facts.columns), OP])
+                events |= dict.fromkeys(["entity", *(event_name(part.stream, one.name) for one in facts.columns), OP])
             elif member.over in ("detections", "episodes"):
                 pattern = self.patterns[member.of]
                 is_own = pattern.pair is None and self.meaning.stream_of(pattern).name == part.stream.name

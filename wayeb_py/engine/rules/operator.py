@@ -11,7 +11,7 @@ cut into batches.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import floor
@@ -19,6 +19,7 @@ from math import floor
 import pyarrow as pa
 
 from wayeb_py.compiler.patterns import CompiledPatterns
+from wayeb_py.compiler.rule_keys import tables_read
 from wayeb_py.engine.arrival.entities import Entities
 from wayeb_py.engine.arrival.event_clock import Passed
 from wayeb_py.engine.operator import Operator
@@ -29,6 +30,7 @@ from wayeb_py.engine.rules.column_types import Words
 from wayeb_py.engine.rules.inputs import FoundBefore, RuleInputs
 from wayeb_py.engine.rules.match_rows import OWN, MatchRows
 from wayeb_py.engine.rules.plans import Orders
+from wayeb_py.engine.rules.row_batches import RowBatch
 from wayeb_py.engine.rules.rules_in_time import Found
 from wayeb_py.engine.rules.saved import SavedRules, save
 
@@ -37,15 +39,23 @@ MOST_WORDS = 100_000  # texts that rules hold before they are looked through
 
 class RuleOperator:
     """Recognises the rules of a file. `finders` are the operators that find silences and pairs, by the names of the
-    patterns; `forced` are plans of rules by their names, as `text_of` writes them."""
+    patterns; `forced` are plans of rules by their names, as `text_of` writes them. Of rules that are `elsewhere` it
+    makes only the rows, which are `leaving` until someone takes them."""
 
     kind, stream = "rules", ""
 
     def __init__(
-        self, patterns: CompiledPatterns, finders: Mapping[str, Operator], forced: Mapping[str, str] | None = None
+        self,
+        patterns: CompiledPatterns,
+        finders: Mapping[str, Operator],
+        forced: Mapping[str, str] | None = None,
+        elsewhere: Collection[str] = (),
     ) -> None:
         self.patterns = patterns
-        self._inputs = RuleInputs(patterns, finders)
+        self._inputs = RuleInputs(patterns, finders, elsewhere)
+        others = [rule for rule in patterns.meaning.rules if rule.name in elsewhere]
+        self._leave = tables_read(others, patterns.meaning)
+        self.leaving: list[tuple[str, RowBatch]] = []  # rows by table, in ticks of `ticks_per_s`
         self._orders = Orders(dict(forced or {}))
         self._words = Words()
         self.most_words: float = MOST_WORDS
@@ -107,7 +117,7 @@ class RuleOperator:
     @property
     def schema(self) -> DetectionSchema:
         """The columns of its detections, as far as their types are known."""
-        if self._made is not None or self._inputs.are_bound:
+        if self._made is not None or (self._inputs.are_bound and self._inputs.rules):
             return self._make()[1].schema
         names = {
             one.name
@@ -136,20 +146,53 @@ class RuleOperator:
             self._make_anew()
         if passed.until_s is None and not passed.rows and not any(len(found) for _, found in before):
             return self.nothing()
+        until = passed.until(self._inputs.ticks_per_s)
+        rows = self._rows(passed, before, until)
+        if not self._inputs.rules:
+            return self.nothing()
         running, _ = self._make()
-        until = passed.until(running.ticks_per_s)
-        running.hold(self._inputs.rows(passed, before, until, running.ticks_per_s))
+        running.hold(rows)
         return self.nothing() if until is None else self._told([*running.begin(), *running.run(until)])
 
     def finish(self, before: FoundBefore = ()) -> Detections:
         """The matches that are decided at the latest time in the data; later ones stay undecided."""
+        if not self._inputs.rules:
+            self._rows(Passed({}, None, self._reached_s), before, self._end(self._reached_s))
+            return self.nothing()
         running, _ = self._make()
-        if not self._reached_s:
+        until = self._end(self._reached_s)
+        if until is None:
             return self._told([*running.begin()])
-        until = floor(max(self._reached_s.values()) * running.ticks_per_s) + 1
-        ended = Passed({}, None, self._reached_s)
-        running.hold(self._inputs.rows(ended, before, until, running.ticks_per_s))
+        running.hold(self._rows(Passed({}, None, self._reached_s), before, until))
         return self._told([*running.begin(), *running.run(until)])
+
+    def _end(self, reached_s: Mapping[str, Fraction]) -> int | None:
+        """The time in ticks up to which everything is known at the end of the input; None without any event."""
+        return floor(max(reached_s.values()) * self._inputs.ticks_per_s) + 1 if reached_s else None
+
+    def _rows(self, passed: Passed, before: FoundBefore, until: int | None) -> list[tuple[str, RowBatch]]:
+        rows = list(self._inputs.rows(passed, before, until, self._inputs.ticks_per_s))
+        self.leaving += [one for one in rows if one[0] in self._leave]
+        return rows
+
+    # Rows that were made elsewhere.
+
+    @property
+    def ticks_per_s(self) -> int:
+        """The unit in which rows have their times, the finest of all streams'."""
+        return self._inputs.ticks_per_s
+
+    def take(self, rows: Iterable[tuple[str, RowBatch]], until: int) -> Detections:
+        """The matches that are decided once the clock has reached a time in ticks: `rows` by table, all that became
+        known before it and have not been taken."""
+        running, _ = self._make()
+        running.hold(rows)
+        return self._told([*running.begin(), *running.run(until)])
+
+    def end(self, rows: Iterable[tuple[str, RowBatch]], reached_s: Mapping[str, Fraction]) -> Detections:
+        """The last matches: the streams that the rows were made of have ended at these times."""
+        until = self._end(reached_s)
+        return self._told([*self._make()[0].begin()]) if until is None else self.take(rows, until)
 
     def _told(self, found: Sequence[Found]) -> Detections:
         if not found:  # as after most batches

@@ -61,7 +61,8 @@ class StreamRows(ClockedRecogniser):
     def __init__(self, patterns: CompiledPatterns, part: StreamPart, is_only: bool, asked: StreamAsked) -> None:
         stream = part.stream
         super().__init__(patterns, stream.name or "", is_only)
-        self.needs = part.clocked_needs
+        # Of a stream that no rule reads, as another pattern's may be, only who and when.
+        self.needs = part.clocked_needs or tuple(need for need in part.needs if need.role in ("key", "time"))
         self.declared, self.asked = stream, asked
         if asked.episodes:
             from wayeb_py.engine.rows.episodes import EpisodeJoiner  # for start-up time: few rules read episodes
