@@ -41,8 +41,10 @@ SAID = [
     ),
     (  # one value of two is no key
         "rule R := p: Meet, x: Stops where x.entity in {p.entity, p.other} and x.ts - p.ts in 0..9 s",
-        "the rows of `R` in one task, since p.entity says nothing of `x` (at most 20,000,000 rows), and more than "
-        "100,000 rows do not go everywhere",
+        (
+            "the rows of `R` in one task, since p.entity says nothing of `x` (at most 20,000,000 rows), and more than "
+            "100,000 rows do not go everywhere"
+        ),
     ),
     (
         "rule R := x: Meet, y: Meet where x.other = y.entity and y.ts - x.ts in 0..9 s",
@@ -50,13 +52,17 @@ SAID = [
     ),
     (
         "rule R := x: Stops, y: Calls where y.ts - x.ts in 0..9 s",
-        "the rows of `R` in one task, since y.entity says nothing of `x` (at most 20,000,000 rows), and more than "
-        "100,000 rows do not go everywhere",
+        (
+            "the rows of `R` in one task, since y.entity says nothing of `x` (at most 20,000,000 rows), and more than "
+            "100,000 rows do not go everywhere"
+        ),
     ),
     (  # the newest of an entity is known only where all of its events are
         "rule R := x: Stops, y: newest of calls where x.route = y.route and x.ts - y.ts in 0..9 s",
-        "the rows of `R` in one task, since y.entity says nothing of `x` (at most 20,000,000 rows), and more than "
-        "100,000 rows do not go everywhere",
+        (
+            "the rows of `R` in one task, since y.entity says nothing of `x` (at most 20,000,000 rows), and more than "
+            "100,000 rows do not go everywhere"
+        ),
     ),
 ]
 
@@ -71,8 +77,10 @@ def test_a_small_side_is_in_every_part() -> None:
     rule = "rule R := x: Stops, y: Calls where y.ts - x.ts in 0..9 s"
     _, (group,) = groups(rule, {"cars": 20_000_000, "calls": 900})
     assert describe_groups([group]) == [
-        "the rows of `R` in 4 parts by x.entity, the only member that is not everywhere, with `y` (at most 900 rows) "
-        "in every part"
+        (
+            "the rows of `R` in 4 parts by x.entity, the only member that is not everywhere, with `y` (at most 900 rows) "
+            "in every part"
+        )
     ]
     assert group.routes == {"detections Stops": "entity", "detections Calls": None}
 
