@@ -27,13 +27,16 @@ Takes = Literal[
     "areas",
     "areas or lines",
     "length",
+    "how many",
+    "event",
     "pattern",
     "entity",
     "member",
 ]
 Gives = Literal["number", "same", "predicate", "time", "places"]
 Need = Literal[
-    "position", "previous event", "places", "other patterns", "several entities", "motion", "members of a rule"
+    "position", "previous event", "places", "other patterns", "several entities", "motion", "members of a rule",
+    "a named event",
 ]  # fmt: skip
 
 NUMBER_OF_MANY = 99
@@ -81,8 +84,6 @@ _ALLEN = {
     "same_time": "x and y start together and end together",
 }
 
-_OVER_SEVERAL = "of one event; over those of a match `emit` computes it"
-
 FUNCTIONS: tuple[Function, ...] = (
     Function("abs", "abs(x)", ("number",), "same", "x without its sign"),
     Function(
@@ -92,7 +93,6 @@ FUNCTIONS: tuple[Function, ...] = (
         "same",
         "the least of two or more",
         more=True,
-        otherwise={1: f"it is called as `min(a, b)`, {_OVER_SEVERAL}"},
     ),
     Function(
         "max",
@@ -101,7 +101,6 @@ FUNCTIONS: tuple[Function, ...] = (
         "same",
         "the greatest of two or more",
         more=True,
-        otherwise={1: f"it is called as `max(a, b)`, {_OVER_SEVERAL}"},
     ),
     Function(
         "angle",
@@ -119,7 +118,14 @@ FUNCTIONS: tuple[Function, ...] = (
         "x at the previous event; missing at the first",
         needs=("previous event",),
         becomes=p.Previous,
-        otherwise={2: "it is called as `prev(x)`; `prev(prev(x))` is the value two events before"},
+    ),
+    Function(
+        "prev",
+        "prev(x, 3)",
+        ("value", "how many"),
+        "same",
+        "x so many events before, from 1 to 100; missing where there were not so many",
+        needs=("previous event",),
     ),
     Function(
         "elapsed",
@@ -130,6 +136,7 @@ FUNCTIONS: tuple[Function, ...] = (
         SECONDS,
         ("previous event",),
         p.Elapsed,
+        otherwise={1: "it is called as `elapsed()`, or, of an event that an earlier letter names, `elapsed(x)`"},
     ),
     Function(
         "moved",
@@ -325,6 +332,14 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
 )
 
+OF_NAMED_EVENTS: tuple[Function, ...] = (
+    Function("elapsed", "elapsed(x)", ("event",), "number", "time since the event that an earlier letter calls x",
+             SECONDS, ("a named event",), p.ElapsedSince),
+    Function("distance", "distance(x)", ("event",), "number", "great-circle distance from the event that an earlier "
+             "letter calls x", METRES, ("position", "a named event"), p.DistanceFrom),
+)  # fmt: skip
+"""What letters ask of an event that an earlier letter of the match names: `(R) as x`."""
+
 MEASURES: dict[str, Function] = {
     measure.name: measure
     for measure in (
@@ -341,14 +356,15 @@ MEASURES: dict[str, Function] = {
         Function("mean", "mean(x)", ("number",), "same", "that sum over the number of events that have x"),
     )
 }  # fmt: skip
-"""What `emit` computes over the events of a match, by name; `min` and `max` of several values are functions as well."""
+"""What `emit` computes over the events of a match, and letters over those of the match so far, by name; `min` and `max`
+of several values are functions as well."""
 
 _BY_NAME: dict[str, tuple[Function, ...]] = {}
 for _function in FUNCTIONS:
     _BY_NAME[_function.name] = (*_BY_NAME.get(_function.name, ()), _function)
 
 _BY_PART: dict[type[Any], Function] = {
-    function.becomes: function for function in FUNCTIONS if function.becomes is not None
+    function.becomes: function for function in (*FUNCTIONS, *OF_NAMED_EVENTS) if function.becomes is not None
 }
 
 USAGE: dict[str, str] = {name: ways[0].usage for name, ways in _BY_NAME.items()}

@@ -32,9 +32,13 @@ from wayeb_py.errors import Diagnostic, SourceText
 
 @node
 class Letter(Spanned, Node):
-    """One event that satisfies a predicate; `text` is how the file writes it, with its names and units."""
+    """One event that satisfies a predicate; `text` is how the file writes it, with its names and units.
+
+    `register` is the name that later letters of the match know the event by: `(R) as x`.
+    """
 
     predicate: Predicate
+    register: str | None = None
     text: str = field(default="", compare=False, repr=False)
 
 

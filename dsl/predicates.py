@@ -1,9 +1,9 @@
 """Values and predicates: what a letter says of one event or of an event of a pair, and a condition of a rule's rows.
 
-Units: a value is in the unit that its attribute declares (or in none); `Elapsed`, `Held`, `Since`, `Age` and `Tcpa` are
-in seconds, `Moved`, `Distance`, `Separation`, `Apart` and `Cpa` in metres, `Closing` in metres a second, `angle` and
-bearings in degrees, `Hour` in hours. Constants are already converted to the unit of what they are compared with,
-exactly, as fractions.
+Units: a value is in the unit that its attribute declares (or in none); `Elapsed`, `ElapsedSince`, `Held`, `Since`,
+`Age` and `Tcpa` are in seconds, `Moved`, `Distance`, `DistanceFrom`, `Separation`, `Apart` and `Cpa` in metres,
+`Closing` in metres a second, `angle` and bearings in degrees, `Hour` in hours. Constants are already converted to the
+unit of what they are compared with, exactly, as fractions.
 """
 
 from __future__ import annotations
@@ -142,7 +142,32 @@ class Since:
     each: bool = False
 
 
-# Values of a match, from its first to its last event. Only `emit` has them.
+# Values of the event that an earlier letter of the same match named: `(R) as x`.
+
+
+@node
+class At(Spanned, Node):
+    """`x.altitude`: the operand, a value of one event, at the event that is called x."""
+
+    register: str
+    operand: Value
+
+
+@record
+class ElapsedSince(Spanned):
+    """`elapsed(x)`: seconds from the time of the event that is called x."""
+
+    register: str
+
+
+@record
+class DistanceFrom(Spanned):
+    """`distance(x)`: metres from the position of the event that is called x; missing where one has none."""
+
+    register: str
+
+
+# Values of a match, from its first to its last event; in a letter, to the event at hand.
 
 MeasureFunction = Literal["count", "duration", "travelled", "first", "last", "min", "max", "sum", "mean"]
 
@@ -219,7 +244,8 @@ class Apart:
 
 Value = (
     Attribute | Constant | Arithmetic | Previous | Held | Elapsed | Moved | Hour | Distance | PlaceColumn | FunctionCall
-    | Since | Of | Age | Separation | Bearing | Closing | Cpa | Tcpa | Apart | Measure
+    | Since | Of | Age | Separation | Bearing | Closing | Cpa | Tcpa | Apart | At | ElapsedSince | DistanceFrom
+    | Measure
 )  # fmt: skip
 
 

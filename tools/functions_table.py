@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wayeb_py.dsl.functions import FUNCTIONS, Function
+from wayeb_py.dsl.functions import FUNCTIONS, OF_NAMED_EVENTS, Function
 from wayeb_py.dsl.units import UNITS
 
 PAGE = Path(__file__).parent.parent / "docs" / "language.md"
@@ -23,7 +23,7 @@ _GIVES = {"number": "a number", "same": "as x", "predicate": "true or false", "t
 def render_table() -> str:
     """The rows of all functions."""
     head = ["| function | gives | meaning | needs |", "| --- | --- | --- | --- |"]
-    return "\n".join([*head, *map(_row, FUNCTIONS)])
+    return "\n".join([*head, *map(_row, (*FUNCTIONS, *OF_NAMED_EVENTS))])
 
 
 def _row(function: Function) -> str:

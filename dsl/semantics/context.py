@@ -17,12 +17,15 @@ from wayeb_py.errors import Note, SourceText, Span
 class Context:
     """The scope of one stream, and of one expression at a time its file and what it is repeated for."""
 
+    of_whole_match = False  # whether measures are of the whole match, and not of the match so far
+
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
         self.report = scope.report
         self.source = SourceText("", "")
         self.each: tuple[str, str] | None = None
         self.pair: Pairing | None = None
+        self.registers: frozenset[str] = frozenset()  # what letters of the pattern at hand call their events
 
     def error(
         self, message: str, span: Span, label: str = "", hint: str | None = None, note: Note | None = None

@@ -15,6 +15,7 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.functions import ways_to_call
 from wayeb_py.dsl.semantics.calls.emitted import emitted_by
 from wayeb_py.dsl.semantics.letters import as_regex, written_text
+from wayeb_py.dsl.semantics.matches import registers, ways
 from wayeb_py.dsl.semantics.names import DeclaredNames, names_in
 from wayeb_py.dsl.semantics.pairs import pairing_of, warn_of_asymmetry
 from wayeb_py.dsl.semantics.resolve import Resolver
@@ -151,7 +152,11 @@ def _pattern(
     each = _each(scope, pattern, source)
     emitted = emitted_by(scope, pattern, source, None if each == "wrong" else each, pair)
     silence_s, silence_of = _silence_s(scope, pattern, source), _silence_of(scope, pattern, pair, source)
-    result = resolver.resolve(pattern.body, source, each, pair=pair) if each != "wrong" else None
+    names = registers.names_given(pattern.body)
+    result = None
+    if each != "wrong":
+        result = resolver.resolve(pattern.body, source, each, pair=pair, named=frozenset(names))
+        registers.check_names(resolver, names, each)
     regex = as_regex(resolver, result, pattern.body, None) if result is not None else None
     if regex is None or isinstance(result, Wrong) or each == "wrong":
         return None
@@ -174,6 +179,7 @@ def _pattern(
         service=service_of(pattern.service),
         span=pattern.name_span,
     )
+    ways.check_regex(scope.report, source, made)
     if pair is not None and isinstance(pattern.each, t.EachPair):
         warn_of_asymmetry(made, pattern.each, source, scope.report)
     return made

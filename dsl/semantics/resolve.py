@@ -18,6 +18,8 @@ from wayeb_py.dsl.semantics import letters, quantities
 from wayeb_py.dsl.semantics.calls.call import call
 from wayeb_py.dsl.semantics.calls.pairs import entities_of
 from wayeb_py.dsl.semantics.context import Context
+from wayeb_py.dsl.semantics.matches import registers
+from wayeb_py.dsl.semantics.matches.measures import measure, measure_of
 from wayeb_py.dsl.semantics.scope import Pairing, text_at
 from wayeb_py.dsl.semantics.typed_expressions import WRONG, Placed, Predicated, Regexed, Result, Valued, Wrong
 from wayeb_py.dsl.syntax import tree as t
@@ -28,7 +30,7 @@ from wayeb_py.errors import Diagnostic, LimitError, Note, SourceText, Span
 
 MAX_SIZE = 200_000
 
-_REGEXES = (t.Sequence, t.Intersection, t.Union, t.Complement, t.Iteration, t.Skip)
+_REGEXES = (t.Sequence, t.Intersection, t.Union, t.Complement, t.Iteration, t.Named, t.Skip)
 _HYPHENATED = re.compile(r"[^\W\d]\w*(?:-\w+)+")
 
 
@@ -42,9 +44,10 @@ class Resolver(Context):
         each: tuple[str, str] | None = None,
         in_regex: bool = True,
         pair: Pairing | None = None,
+        named: frozenset[str] = frozenset(),
     ) -> Result:
         """The meaning of an expression; Wrong if something in it was reported."""
-        self.source, self.each, self.pair = source, each, pair
+        self.source, self.each, self.pair, self.registers = source, each, pair, named
         waiting: list[tuple[t.Expression, int, bool]] = [
             (root, 0, in_regex)
         ]  # (node, number of parts done, in a regex)
@@ -97,6 +100,12 @@ class Resolver(Context):
         """The parts that have a meaning of their own."""
         parts = t.parts_of(node)
         if isinstance(node, t.Call) and not letters.is_permutation(node):
+            if self.asks_register(node):
+                return ()
+            if measure_of(node) is not None:
+                return parts
+            if node.function == "elapsed" and self.pair is None:
+                return ()  # its argument would be an event that no letter names
             if node.function not in USAGE and node.function not in self.scope.functions:
                 return ()  # an unknown function could make anything of its arguments
             ways = ways_to_call(node.function)
@@ -160,6 +169,8 @@ class Resolver(Context):
             return Placed(m.Places(self.each[1], each=True), scope.knowledge[self.each[1]].shape)
         if self.pair is not None and name in self.pair.roles:
             return self.entity_alone(node)
+        if name in self.registers and name not in scope.attributes:
+            return registers.alone(self, node)
         if (declared := self.declared(node)) is not None:
             return declared
         if name not in scope.attributes and (in_regex or scope.has_attr_lines):
@@ -273,6 +284,8 @@ class Resolver(Context):
         if self.pair is not None and node.variable in self.pair.roles:
             return self.column_of(self.pair, node)
         is_row = self.each is not None and node.variable == self.each[0]
+        if node.variable in self.registers and not is_row:
+            return registers.column(self, node)
         if node.variable in self.scope.lookups and not is_row:
             return self.looked_up(node)
         if self.each is None or node.variable != self.each[0]:
@@ -281,9 +294,10 @@ class Resolver(Context):
                 other = node.column if node.variable == "prev" else node.variable
                 hint = f"did you mean `prev({other})`?"
             elif node.variable in self.scope.lets:
-                hint = "one event is compared with the one before it, by `prev(x)`, and with no other of the match"
+                hint = f"name an event where it is read, `{node.variable} as x`, and write `x.{node.column}` later"
             elif node.column in self.scope.attributes and self.pair is None:
-                hint = f"write `{node.column}`: the columns of an event stand by themselves"
+                hint = f"write `{node.column}`: the columns of an event stand by themselves; those of an earlier event "
+                hint += f"of the match need its name, `(…) as {node.variable}`"
             elif self.each is not None:
                 hint = f"did you mean `{self.each[0]}.{node.column}`?"
             elif self.pair is not None:
@@ -326,7 +340,23 @@ class Resolver(Context):
         handler = None if letters.is_permutation(node) else _HANDLERS.get(type(node))
         return letters.regex(self, node, parts) if handler is None else handler(self, node, parts)
 
+    def asks_register(self, node: t.Call) -> bool:
+        """Whether it is `elapsed(x)` or `distance(x)` of a named event."""
+        match node.function, node.arguments:
+            case "elapsed" | "distance", (t.Name(name=name),):
+                return name in self.registers
+        return False
+
     def call(self, node: t.Call, parts: Sequence[Result]) -> Result:
+        if self.asks_register(node):
+            return registers.call(self, node)
+        way = measure_of(node)
+        if way is not None and self.pair is not None and not self.of_whole_match:
+            return self.error(f"`{way.usage}` in a letter is of one entity's match so far, and a pair has two",
+                              node.span, "a pattern over pairs",
+                              "`emit` computes it over the whole match of a pair")  # fmt: skip
+        if way is not None:
+            return measure(self, node, way, parts)
         return call(self, node, parts)
 
     def arithmetic(self, node: t.Arithmetic, parts: list[Result]) -> Result:
@@ -375,6 +405,7 @@ _HANDLERS: dict[type, _Handler] = {
     t.Not: letters.negation,
     t.And: letters.connective,
     t.Or: letters.connective,
+    t.Named: registers.named,
 }
 
 

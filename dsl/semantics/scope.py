@@ -97,7 +97,7 @@ class Kinds:
 
 def column_key(value: m.Value) -> ColumnKey | None:
     """The key that a value's kind is found by; None if it is not a column."""
-    while isinstance(value, m.Previous | m.Of):
+    while isinstance(value, m.Previous | m.Of | m.At):
         value = value.operand
     if isinstance(value, m.Attribute):
         return (value.name,)

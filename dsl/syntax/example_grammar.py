@@ -11,7 +11,7 @@ import pyparsing as pp
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.errors import declarations as errors
 from wayeb_py.dsl.syntax.errors import examples as example_errors
-from wayeb_py.dsl.syntax.expressions import check_literal
+from wayeb_py.dsl.syntax.errors.numbers import check_literal
 from wayeb_py.dsl.syntax.lexicon import BACKQUOTED, COMMENT, NAME, TEXT, Piece, Token
 from wayeb_py.dsl.syntax.terminals import (
     COMMA,

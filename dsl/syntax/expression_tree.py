@@ -187,6 +187,15 @@ class Iteration(Expression):
 
 
 @node
+class Named(Expression):
+    """`(speed < 1) as x`: a letter whose event has a name."""
+
+    operand: Expression
+    name: str
+    name_span: Span = field(default=NOWHERE, compare=False)
+
+
+@node
 class Skip(Expression):
     """`#(R1, …, Rn)` or `@(R1, …, Rn)`."""
 
@@ -197,7 +206,7 @@ class Skip(Expression):
 _PARTS: dict[type, Callable[[Any], tuple[Expression, ...]]] = {
     **dict.fromkeys((Sequence, Union, Intersection, Skip, And, Or), attrgetter("operands")),
     **dict.fromkeys((Compare, Arithmetic), attrgetter("left", "right")),
-    **dict.fromkeys((Not, Complement, Iteration, Negative), lambda node: (node.operand,)),
+    **dict.fromkeys((Not, Complement, Iteration, Named, Negative), lambda node: (node.operand,)),
     Parentheses: lambda node: (node.body,),
     Call: attrgetter("arguments"),
     Between: attrgetter("value", "low", "high"),

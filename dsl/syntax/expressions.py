@@ -24,8 +24,8 @@ from wayeb_py.dsl.syntax.errors import expressions as expression_errors
 from wayeb_py.dsl.syntax.errors import habits
 from wayeb_py.dsl.syntax.errors import numbers as number_errors
 from wayeb_py.dsl.syntax.errors import rules as rule_errors
-from wayeb_py.dsl.syntax.errors.syntax_error import PatternSyntaxError, TreeHeightError
-from wayeb_py.dsl.syntax.lexicon import MAX_LITERAL, RESERVED, Token, decode_text, tokens_of
+from wayeb_py.dsl.syntax.errors.syntax_error import TreeHeightError
+from wayeb_py.dsl.syntax.lexicon import RESERVED, Token, decode_text, tokens_of
 from wayeb_py.dsl.syntax.precedence import (
     AND,
     COMPARE,
@@ -216,7 +216,7 @@ class _Reader:
         return False
 
     def read_number(self, token: Token) -> t.Number:
-        check_literal(token)
+        number_errors.check_literal(token)
         number_errors.check_date(self.text, token)
         self.at += 1
         unit = self.tokens[self.at]
@@ -280,6 +280,9 @@ class _Reader:
         if sign in ("*", "+", "?", "{"):
             self.iterate(frame, token)
             return False
+        if not self.in_rule and lexicon.begins_name(self.tokens, self.at):
+            self.name_event(frame)
+            return False
         negated = sign == "not" and self.tokens[self.at + 1].text == "in"
         if sign in _COMPARATORS or sign == "in" or negated:
             self.compare(frame, token, negated)
@@ -322,6 +325,8 @@ class _Reader:
         following = self.tokens[self.at + 1]
         if following.kind in ("number", "text", "backquoted"):
             return False
+        if lexicon.begins_name(self.tokens, self.at + 1):
+            return True
         if following.kind == "name":
             ends = following.text in self.ends or lexicon.begins_which(self.tokens, self.at + 1)
             return ends or following.text in RESERVED or lexicon.begins_service(self.tokens, self.at + 1)
@@ -356,8 +361,7 @@ class _Reader:
             raise expression_errors.square_set(following)
 
     def iterate(self, frame: _Frame, token: Token) -> None:
-        operand, height = frame.operands.pop()
-        end = token
+        (operand, height), end = frame.operands.pop(), token
         at_least, at_most = {"*": (0, None), "+": (1, None), "?": (0, 1)}.get(token.text, (0, None))
         self.at += 1
         if token.text == "{":
@@ -368,6 +372,12 @@ class _Reader:
             operand, at_least, at_most, span=span, operator_span=token.span.to(end.span), written=written
         )
         self.push(node, height + 1)
+
+    def name_event(self, frame: _Frame) -> None:
+        (operand, height), name = frame.operands.pop(), self.tokens[self.at + 1]
+        self.at += 2
+        where = operand.span.to(name.span)
+        self.push(t.Named(operand, name.text.strip("`"), span=where, name_span=name.span), height + 1)
 
     def is_plain(self, start: Token, end: Token) -> bool:
         """Whether no comment stands between two tokens."""
@@ -389,7 +399,7 @@ class _Reader:
         if shape not in ("n", "n,", "n,n") or not all(number.text.isdecimal() for number in numbers):
             raise expression_errors.wrong_bounds(shape, span, [number.text for number in numbers])
         for number in numbers:
-            check_literal(number)
+            number_errors.check_literal(number)
         low = int(numbers[0].text)
         high = low if shape == "n" else None if shape == "n," else int(numbers[1].text)
         if high is not None and high < low:
@@ -453,10 +463,9 @@ class _Reader:
     def close(self, token: Token) -> None:
         """Ends the innermost bracket, and makes one operand of its content."""
         frame = self.frames[-1]
-        wanted = "}" if frame.kind == "{" else ")"
         if frame.kind == "file":
             raise expression_errors.closes_nothing(token)
-        if token.text != wanted:
+        if token.text != ("}" if frame.kind == "{" else ")"):
             raise expression_errors.never_closed(frame.opening)
         if frame.operands or frame.operators:
             self.finish_item(frame)
@@ -477,13 +486,6 @@ class _Reader:
             self.push(node, 1 + max(height, value_height))
         elif frame.name is not None:
             self.push(t.Skip(cast(Any, frame.kind), items, span=frame.name.span.to(token.span)), height)
-
-
-def check_literal(token: Token) -> None:
-    """Refuses numbers that no 64-bit float can hold."""
-    exponent = token.text.lower().partition("e")[2]
-    if len(token.text) > MAX_LITERAL or (exponent and (len(exponent) > 5 or abs(int(exponent)) > MAX_LITERAL)):
-        raise PatternSyntaxError("this number is out of range", token.span, "more than a 64-bit number can hold")
 
 
 def read_expression(text: str, start: int, end: int, place: Where = "pattern") -> tuple[t.Expression, int]:

@@ -107,6 +107,13 @@ def begins_service(tokens: Sequence[Token], at: int) -> bool:
     return following is not None and following.kind in ("name", "end", "number")
 
 
+def begins_name(tokens: Sequence[Token], at: int) -> bool:
+    """Whether `as x` stands here, the name of the event that a letter reads."""
+    word, name = tokens[at], tokens[min(at + 1, len(tokens) - 1)]
+    is_name = name.kind == "backquoted" or (name.kind == "name" and name.text not in RESERVED)
+    return word.kind == "name" and word.text == "as" and is_name
+
+
 def begins_silence(tokens: Sequence[Token], at: int) -> bool:
     """Whether `silence 1 h` or `silence of a` stands here, which belongs to the pattern and not to its regex."""
     following = tokens[at + 1] if tokens[at].text == "silence" else None

@@ -15,6 +15,7 @@ UNION, INTERSECTION, SEQUENCE, COMPLEMENT, OR, AND, NOT, COMPARE, SUM, PRODUCT, 
 _TIGHTNESS: dict[type, int] = {
     t.Union: UNION, t.Intersection: INTERSECTION, t.Sequence: SEQUENCE, t.Complement: COMPLEMENT, t.Or: OR, t.And: AND,
     t.Not: NOT, t.Compare: COMPARE, t.Between: COMPARE, t.OneOf: COMPARE, t.Negative: NEGATIVE, t.Iteration: ITERATION,
+    t.Named: ITERATION,
 }  # fmt: skip
 
 
@@ -35,4 +36,4 @@ def operand_tightness(operand: t.Expression, at_least: int) -> int:
     first = operand
     while isinstance(first, t.Arithmetic):
         first = first.left
-    return GROUP if isinstance(operand, t.Iteration) or isinstance(first, (t.Word, t.Skip)) else at_least
+    return GROUP if isinstance(operand, (t.Iteration, t.Named)) or isinstance(first, (t.Word, t.Skip)) else at_least

@@ -88,6 +88,8 @@ def _pieces(e: t.Expression) -> list[_Piece]:
             return ["!", (operand, COMPLEMENT)]
         case t.Iteration(operand=operand, at_least=at_least, at_most=at_most, written=written):
             return [(operand, ITERATION), written or bounds(at_least, at_most)]
+        case t.Named(operand=operand, name=name):
+            return [(operand, ITERATION), " as ", encode_name(name)]
         case t.Skip(policy=policy, operands=operands):
             return [policy, "(", *_listed(operands, UNION), ")"]
         case t.Union() | t.Intersection() | t.Sequence() | t.Or() | t.And():

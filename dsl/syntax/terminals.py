@@ -15,8 +15,8 @@ import pyparsing as pp
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.errors import declarations as errors
 from wayeb_py.dsl.syntax.errors.declarations import ErrorAt
-from wayeb_py.dsl.syntax.errors.numbers import bad_escape
-from wayeb_py.dsl.syntax.expressions import Where, check_literal, read_expression, read_quantity
+from wayeb_py.dsl.syntax.errors.numbers import bad_escape, check_literal
+from wayeb_py.dsl.syntax.expressions import Where, read_expression, read_quantity
 from wayeb_py.dsl.syntax.lexicon import BACKQUOTED, BLANK, NAME, RESERVED, TEXT, Piece, Token, decode_text
 
 

@@ -72,6 +72,7 @@ def _grown(e: st.SearchStrategy[t.Expression]) -> st.SearchStrategy[t.Expression
         st.builds(t.Union, _operands(e, INTERSECTION)),
         st.builds(t.Iteration, e.map(lambda part: enclosed(part, ATOM)), whole, st.none())
         | st.builds(lambda part, low, more: t.Iteration(enclosed(part, ATOM), low, low + more), e, whole, whole),
+        st.builds(lambda part, name: t.Named(t.Parentheses(part), name), e, names),
         st.builds(t.Skip, st.sampled_from(["#", "@"]), st.lists(e, min_size=1, max_size=3).map(tuple)),
     )
 

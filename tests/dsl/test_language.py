@@ -423,7 +423,7 @@ REFUSED = {
     "let a = (x > 1) ; (x > 2)\npattern P := (a > 3)": "`a` is a regex and cannot be compared",
     "let a = (x > 1) ; (x > 2)\npattern P := (x > 1 and a)": "`and` joins predicates",
     "let a = b > 1\npattern P := (missing(a))": "`a` is a predicate and cannot be missing",
-    "pattern P := (min(x) > 1)": "`min` cannot take 1 argument",
+    "pattern P := (min(x) > 1)": "a pattern that remembers events needs a window",
     "pattern P := (x * 1 km > 3)": "`x * 1 km` is a length, and `3` has no unit",
 }
 

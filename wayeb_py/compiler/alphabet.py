@@ -36,19 +36,23 @@ class Alphabet:
         return (1 << self.n_minterms) - 1
 
 
-def build_alphabet(predicates: Iterable[m.Predicate], limits: Limits) -> Alphabet:
-    """The coarsest alphabet in which every one of the predicates is a set of minterms."""
+def build_alphabet(predicates: Iterable[m.Predicate], limits: Limits, by_atoms: bool = False) -> Alphabet:
+    """The coarsest alphabet in which every one of the predicates is a set of minterms.
+
+    `by_atoms`: the atoms of letters are told apart however many there are, since not all are about the event alone.
+    """
     letters = list(dict.fromkeys(predicates))
     axes = axes_of(letters)
     tables: dict[m.Predicate, Bool]
     if prod(axis.n_cells for axis in axes) <= limits.cells:
         tables = {letter: truth_table(letter, axes) for letter in letters}
     else:
-        if 2 ** len(letters) > limits.cells:
+        if 2 ** len(letters) > limits.cells or by_atoms:
+            n_cells = prod(axis.n_cells for axis in axes)
             raise LimitError(
                 "the pattern mentions too many attributes in too many different letters",
-                given=f"{len(letters)} letters",
-                limit=f"{limits.cells.bit_length() - 1} letters",
+                given=f"{n_cells:,} combinations" if by_atoms else f"{len(letters)} letters",
+                limit=f"{limits.cells:,} combinations" if by_atoms else f"{limits.cells.bit_length() - 1} letters",
                 knob="split the pattern, or raise Limits.cells",
             )
         axes = in_order(Axis(letter, "flags") for letter in letters)

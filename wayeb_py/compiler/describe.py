@@ -9,6 +9,7 @@ import numpy as np
 
 from wayeb_py.arrays import I64
 from wayeb_py.compiler.axes import Axis, Pair, Subject
+from wayeb_py.compiler.registers import Marked
 from wayeb_py.dsl import meaning as m
 
 MOST_ALTERNATIVES = 6
@@ -52,15 +53,21 @@ def amount_text(number: float, unit: str) -> str:
 
 def unit_of(value: Subject) -> str:
     match value:
-        case m.Elapsed() | m.Held() | m.Since() | m.Age() | m.Tcpa():
+        case m.Elapsed() | m.ElapsedSince() | m.Held() | m.Since() | m.Age() | m.Tcpa():
             return " s"
+        case m.Measure(function="duration"):
+            return " s"
+        case m.Measure(function="travelled") | m.DistanceFrom():
+            return " m"
+        case m.Measure(function="first" | "min" | "max" | "sum" | "mean", operand=operand) if operand is not None:
+            return unit_of(operand)
         case m.Moved() | m.Distance() | m.Separation() | m.Cpa() | m.Apart():
             return " m"
         case m.Closing():
             return " m/s"
         case m.Bearing():
             return " deg"
-        case m.Previous(operand) | m.Of(_, operand):
+        case m.Previous(operand) | m.Of(_, operand) | m.At(_, operand):
             return unit_of(operand)
         case m.Attribute(_, _, unit):
             return f" {unit}" if unit else ""
@@ -68,7 +75,7 @@ def unit_of(value: Subject) -> str:
             return ""
 
 
-def subject_text(subject: Subject, names: Names = AB) -> str:
+def subject_text(subject: Subject | Marked, names: Names = AB) -> str:
     """The subject as it could stand in a pattern; `names` are those of the two of a pair."""
     match subject:
         case m.Attribute(name):
@@ -86,7 +93,11 @@ def subject_text(subject: Subject, names: Names = AB) -> str:
         case m.Moved():
             return "moved()"
         case m.Previous(operand):
-            return f"prev({subject_text(operand, names)})"
+            n_before = 1
+            while isinstance(operand, m.Previous):
+                operand, n_before = operand.operand, n_before + 1
+            before = subject_text(operand, names)
+            return f"prev({before})" if n_before == 1 else f"prev({before}, {n_before})"
         case m.Held(operand):
             return f"held({subject_text(operand, names)})"
         case m.Hour(zone):
@@ -116,6 +127,14 @@ def subject_text(subject: Subject, names: Names = AB) -> str:
             return f"detected({_pattern_text(pattern)})"
         case m.Since(pattern):
             return f"since({_pattern_text(pattern)})"
+        case m.At(register, operand):
+            return f"{register}.{subject_text(operand, names)}"
+        case m.ElapsedSince(register):
+            return f"elapsed({register})"
+        case m.DistanceFrom(register):
+            return f"distance({register})"
+        case Marked(register):
+            return f"the event is called {register}"
         case m.Measure(function, operand):
             return f"{function}({'' if operand is None else subject_text(operand, names)})"
         case Pair(left, right):
@@ -209,7 +228,9 @@ def cells_text(axis: Axis, cells: Sequence[int], names: Names = AB) -> str:
     missing = axis.n_cells - 1
     match axis.sort:
         case "flags":
-            return name if chosen == [1] else f"not {name}"
+            is_called = isinstance(axis.subject, Marked)
+            other = name.replace(" is ", " is not ") if is_called else f"not {name}"
+            return name if chosen == [1] else f"not ({name})" if isinstance(axis.subject, m.Compare) else other
         case "presence":
             return f"missing({name})" if chosen == [1] else f"not missing({name})"
         case "booleans":

@@ -10,6 +10,7 @@ from wayeb_py.compiler.automata.tracking import hopeless_states
 from wayeb_py.compiler.describe import predicate_text, quantity_text, symbol_texts
 from wayeb_py.compiler.pattern import CompiledPattern
 from wayeb_py.compiler.patterns import CompiledPatterns
+from wayeb_py.compiler.registers import questions_of_slots, written_out
 from wayeb_py.dsl import meaning as m
 
 MOST_STATES = 60
@@ -30,6 +31,14 @@ def explain(
     return "\n\n".join(parts)
 
 
+def _symbol_texts(compiled: CompiledPattern) -> list[str]:
+    """What each symbol stands for: events, and where a pattern remembers events, answers and names of runs."""
+    axes, symbols = compiled.axes, compiled.symbol_of_cell
+    if compiled.memory is not None:
+        axes, symbols = written_out(axes, symbols, compiled.memory)
+    return symbol_texts(axes, symbols, compiled.n_symbols)
+
+
 def _letter_names(n: int) -> list[str]:
     """a, b, …, z, a1, b1, …"""
     return [chr(ord("a") + i % 26) + (str(i // 26) if i >= 26 else "") for i in range(n)]
@@ -47,7 +56,7 @@ def _table(patterns: CompiledPatterns, number: int) -> Iterator[str]:
     names = _letter_names(compiled.n_symbols)
     yield ""
     yield f"  symbols: {compiled.n_symbols} classes of events that the pattern tells apart"
-    for name, text in zip(names, symbol_texts(compiled.axes, compiled.symbol_of_cell, compiled.n_symbols), strict=True):
+    for name, text in zip(names, _symbol_texts(compiled), strict=True):
         yield f"    {name}  {text}"
     yield ""
     yield from _states(compiled, names)
@@ -105,6 +114,12 @@ def _states(compiled: CompiledPattern, names: list[str]) -> Iterator[str]:
 
 def cost(compiled: CompiledPattern) -> str:
     """How the pattern is run, and what it keeps for each entity."""
+    if compiled.memory is not None:
+        n_slots = len(questions_of_slots(compiled.memory))
+        return (
+            f"every way that may still match is followed inside the window, by an automaton of {compiled.n_symbols} "
+            f"symbols: {20 + 8 * n_slots} bytes a way and entity"
+        )
     if compiled.tracker is None:
         assert compiled.nfa is not None
         why = "longest matches in a window" if compiled.longest and compiled.window else "its tables are over the limit"
@@ -132,7 +147,7 @@ def _edges(compiled: CompiledPattern) -> Iterator[tuple[int, int, str]]:
     dfa = compiled.dfa
     assert dfa is not None
     shown = _shown_states(compiled)
-    texts = symbol_texts(compiled.axes, compiled.symbol_of_cell, compiled.n_symbols)
+    texts = _symbol_texts(compiled)
     for state, number in shown.items():
         by_target: dict[int, list[int]] = {}
         for symbol, target in enumerate(dfa.next_state[state].tolist()):

@@ -68,8 +68,9 @@ def at_place(pattern: str, place: str) -> str:
 
 def read_by(pattern: CompiledPattern) -> Iterator[str]:
     """The patterns, at a place or at any, that a pattern reads by `detected` or `since`."""
-    for axis in pattern.axes:
-        for part in walk(axis.subject):
+    asked = [axis.subject for axis in pattern.axes] + ([] if pattern.memory is None else [*pattern.memory.tests])
+    for subject in asked:
+        for part in walk(subject):
             if isinstance(part, m.Detected | m.Since):
                 yield part.pattern
 

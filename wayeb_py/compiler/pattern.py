@@ -32,6 +32,7 @@ from wayeb_py.compiler.automata.regex import Regexes, RegexNode, letters_of, par
 from wayeb_py.compiler.automata.tracking import Tracker, track
 from wayeb_py.compiler.axes import Axis
 from wayeb_py.compiler.limits import Limits
+from wayeb_py.compiler.registers import RunMemory, marked, parted, remembers
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import Diagnostic, LimitError, PatternError
@@ -55,6 +56,7 @@ class CompiledPattern:
     measures: tuple[m.Measure, ...] = ()  # each once, in the order of the file
     which: m.WhichMatches = "every end"
     declared: tuple[m.Measure, ...] = ()  # of a pattern written out for a place, as the file says them, one by one
+    memory: RunMemory | None = None  # where letters ask for named events: symbols have two axes more, as it says
 
     @property
     def has_each_start(self) -> bool:
@@ -73,8 +75,10 @@ class CompiledPattern:
 
 def compile_pattern(pattern: m.Pattern, longest: bool, limits: Limits) -> CompiledPattern:
     """The pattern in its normal form; raises LimitError where neither way of running it fits the limits."""
+    has_memory = remembers(pattern.regex)
+    regex = marked(pattern) if has_memory else pattern.regex
     try:
-        alphabet = build_alphabet((letter.predicate for letter in letters_of(pattern.regex)), limits)
+        alphabet = build_alphabet((letter.predicate for letter in letters_of(regex)), limits, has_memory)
     except LimitError as error:
         diagnostic = Diagnostic(
             "error", f"{error.message}: it has {error.given}, the limit is {error.limit}",
@@ -83,9 +87,9 @@ def compile_pattern(pattern: m.Pattern, longest: bool, limits: Limits) -> Compil
         raise LimitError(error.message, error.given, error.limit, error.knob, diagnostic) from None
     budget = Budget()
     regexes = Regexes(alphabet.full, budget)
-    node = regexes.from_meaning(pattern.regex, alphabet.mask_of)
+    node = regexes.from_meaning(regex, alphabet.mask_of)
     derivatives = Derivatives(regexes)
-    each_start = _follows_each_start(pattern, longest)
+    each_start = _follows_each_start(pattern, longest) or has_memory
     if each_start and pattern.window is None:
         raise PatternError([_no_window(pattern)])
     # There is no other way to follow each start, so that only the last limit ends it.
@@ -108,6 +112,12 @@ def _tabulate(pattern: m.Pattern, alphabet: Alphabet, dfa: Dfa, longest: bool, l
     fingerprint = _fingerprint(
         axes, symbol_of_cell.tobytes(), joined.next_state.tobytes(), joined.accepting.tobytes(), pattern, longest
     )
+    if remembers(pattern.regex):
+        axes, symbol_of_cell, memory = parted(axes, symbol_of_cell, joined)
+        return CompiledPattern(
+            pattern.name, axes, symbol_of_cell, joined.n_symbols, pattern.window, longest, pattern.emit, None,
+            nfa_of_dfa(joined), joined, fingerprint, measures_of(pattern), pattern.which, memory=memory,
+        )  # fmt: skip
     looked_for = joined
     if _follows_each_start(pattern, longest):
         return CompiledPattern(

@@ -19,6 +19,7 @@ from wayeb_py.compiler.automata.regex import letters_of
 from wayeb_py.compiler.for_each import depends_on_place
 from wayeb_py.compiler.needed_columns import reads
 from wayeb_py.compiler.patterns import CompiledPatterns
+from wayeb_py.compiler.registers import is_of_run
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import walk
 from wayeb_py.files.read import EventReader
@@ -121,6 +122,8 @@ def _empty_letters(
             predicate = letter.predicate
             if isinstance(predicate, m.Always | m.Never) or depends_on_place(predicate) or _reads_patterns(predicate):
                 continue
+            if is_of_run(predicate):
+                continue  # what it asks of other events is known only to a match
             one = predicate, pattern.stream, pattern.pair
             if one in asked or len(asked) < MOST_LETTERS:
                 alone = replace(

@@ -36,6 +36,11 @@ class PatternEvents:
         if pattern.each is not None:
             pattern = _written_for(patterns, pattern, place)
             compiled = compile_pattern(pattern, patterns.longest, patterns.limits)
+        if compiled.memory is not None:
+            raise DataError(
+                f"`{pattern.name}` remembers events of its match, which is not explained yet",
+                hint="`wayeb explain` shows its automaton; a pattern without `as` and measures in letters is explained",
+            )
         self.pattern, self.compiled, self.place, self.words = pattern, compiled, place, words
         self.most_cells = patterns.limits.cells
         self.automaton = Automaton(compiled)

@@ -9,17 +9,14 @@ has its own name, and a measure of a column both names: `max(speed)` is called `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.functions import MEASURES, Function
 from wayeb_py.dsl.semantics import quantities
-from wayeb_py.dsl.semantics.calls.arguments import has_position, wrong_count
+from wayeb_py.dsl.semantics.matches.measures import measure_of
 from wayeb_py.dsl.semantics.resolve import Resolver
-from wayeb_py.dsl.semantics.scope import KIND_NAMES, Pairing, Scope, text_at
-from wayeb_py.dsl.semantics.typed_expressions import WRONG, Predicated, Result, Valued, Wrong
+from wayeb_py.dsl.semantics.scope import Pairing, Scope, text_at
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import SourceText
@@ -150,6 +147,8 @@ def _column_of_pair(
 class _MatchResolver(Resolver):
     """Finds the meaning of values over a match."""
 
+    of_whole_match = True
+
     def measured(
         self, item: t.EmittedValue, source: SourceText, each: tuple[str, str] | None, pair: Pairing | None
     ) -> m.MeasuredColumn | None:
@@ -169,65 +168,6 @@ class _MatchResolver(Resolver):
             return None
         return m.MeasuredColumn(name, at_the_last_event(value.value, value.kind), value.kind)
 
-    def parts(self, node: t.Expression) -> tuple[t.Expression, ...]:
-        if isinstance(node, t.Call) and _measure_of(node) is not None:
-            return node.arguments
-        return super().parts(node)
-
-    def call(self, node: t.Call, parts: Sequence[Result]) -> Result:
-        way = _measure_of(node)
-        if way is None:
-            return super().call(node, parts)
-        if any(isinstance(part, Wrong) for part in parts):
-            return WRONG
-        if not way.accepts(len(parts)) and not (way.name == "count" and len(parts) == 1):
-            return wrong_count(self, node, way.usage)
-        if not parts:
-            return self._of_all(node, way)
-        return self._of_values(node, way, parts[0])
-
-    def _of_all(self, node: t.Call, way: Function) -> Result:
-        """`count()`, `duration()`, `travelled()`."""
-        if way.name == "travelled":
-            if self.pair is not None:
-                return self.error("`travelled` is about one entity's own way, and a pair has two", node.span,
-                                  "a pattern over pairs", "put it in a pattern of one entity")  # fmt: skip
-            if not has_position(self, node):
-                return WRONG
-            return Valued(m.Measure("travelled", m.Moved(), "number"), "number", way.unit, strict=True)
-        return Valued(m.Measure(cast(Any, way.name), None, "number"), "number", way.unit, strict=way.unit is not None)
-
-    def _of_values(self, node: t.Call, way: Function, part: Result) -> Result:
-        argument = node.arguments[0]
-        if way.name == "count" and isinstance(part, Predicated):
-            return Valued(m.Measure("count", part.predicate, "number"), "number")
-        value = quantities.as_value(self, part, argument, f"given to `{way.name}`")
-        if value is None:
-            return WRONG
-        text = text_at(self.source, argument.span)
-        if any(isinstance(inner, m.Measure) for inner in walk(value.value)):
-            return self.error(f"`{text}` is one value of the whole match already", argument.span,
-                              "a measure inside a measure")  # fmt: skip
-        if value.is_constant:
-            return self.error(f"`{text}` is the same at every event", argument.span, "no value of an event")
-        if way.name == "count":
-            return Valued(m.Measure("count", value.value, "number"), "number")
-        if way.name not in ("first", "last"):
-            is_time = value.kind == "time" and way.name in ("min", "max")
-            if not is_time and not self.want_kind(value, "number", argument.span):
-                is_what = KIND_NAMES[value.kind or "text"]
-                message = f"`{way.name}` takes numbers, and `{text}` is {is_what}"
-                return self.error(message, argument.span, "not a number")
-        kind: m.Kind | None = value.kind or ("number" if way.name not in ("first", "last") else None)
-        measure = m.Measure(cast(Any, way.name), value.value, kind)
-        return Valued(measure, kind, value.unit, value.strict, looks_up=value.looks_up)
-
-
-def _measure_of(node: t.Call) -> Function | None:
-    """The measure that a call is of; `min` and `max` of several values are calculated, and no measures."""
-    way = MEASURES.get(node.function)
-    return None if way is None or (way.name in ("min", "max") and len(node.arguments) > 1) else way
-
 
 def at_the_last_event(value: m.Value, kind: m.Kind | None) -> m.Value:
     """The value with everything outside of measures taken at the last event."""
@@ -245,7 +185,7 @@ def _own_name(node: t.Expression) -> str | None:
     """The name of a column without `as`: that of its measure, with the column that it is of."""
     if isinstance(node, t.Name):
         return node.name
-    if not isinstance(node, t.Call) or _measure_of(node) is None:
+    if not isinstance(node, t.Call) or measure_of(node) is None:
         return None
     if not node.arguments:
         return node.function

@@ -16,6 +16,8 @@ from wayeb_py.dsl.semantics.typed_expressions import WRONG, Predicated, Result, 
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.units import DEGREES, HOURS, SECONDS, describe_dimension
 
+MOST_BEFORE = 100  # events back that `prev(x, n)` looks
+
 # Numbers.
 
 
@@ -78,7 +80,27 @@ def _prev(c: Context, node: t.Call, parts: Sequence[Result]) -> Result:
     if value.is_constant:
         text = text_at(c.source, node.arguments[0].span)
         return c.error(f"`{text}` is the same at every event", node.arguments[0].span, "not an attribute")
-    return Valued(m.Previous(value.value, value.kind), value.kind, value.unit, value.strict, looks_up=value.looks_up)
+    n_before = _how_many(c, node.arguments[1]) if len(node.arguments) == 2 else 1
+    if n_before is None:
+        return WRONG
+    before = value.value
+    for _ in range(n_before):
+        before = m.Previous(before, value.kind)
+    return Valued(before, value.kind, value.unit, value.strict, looks_up=value.looks_up)
+
+
+def _how_many(c: Context, node: t.Expression) -> int | None:
+    """How many events back; None, and a report, where it is no such number."""
+    if isinstance(node, t.Number) and node.unit is None and node.literal.isdecimal():
+        n_before = int(node.literal)
+        if 1 <= n_before <= MOST_BEFORE:
+            return n_before
+    text = text_at(c.source, node.span)
+    c.error(
+        f"`prev` looks from 1 to {MOST_BEFORE} events back, and `{text}` is no such number", node.span,
+        "a whole number is expected", "write for example `prev(speed, 3)`, the speed three events before",
+    )  # fmt: skip
+    return None
 
 
 def _held(c: Context, node: t.Call, parts: Sequence[Result]) -> Result:

@@ -163,7 +163,11 @@ def where_an_operator_is_expected(text: str, token: Token, operand: t.Expression
         return PatternSyntaxError("how often comes in braces, after what is repeated", span, "not in braces", hint)
     if word == "as":
         name = re.match(r"as\s+(\w+)", rest, re.IGNORECASE)
-        called = name[1] if name else "NAME"
+        if name is None:
+            hint = "write for example `(speed < 1) as x`, and `x.speed` in a later letter"
+            return PatternSyntaxError("`as` gives the event of a letter a name, and none follows", token.span,
+                                      "no name follows", hint)  # fmt: skip
+        called = name[1]
         hint = f"name it before the pattern, `let {called} = …`, and write `{called}` here"
         return PatternSyntaxError(
             "a part of a pattern has no name of its own", token.span, "`as` names nothing here", hint

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from wayeb_py.dsl.syntax.errors.syntax_error import PatternSyntaxError
-from wayeb_py.dsl.syntax.lexicon import RESERVED, Token
+from wayeb_py.dsl.syntax.lexicon import MAX_LITERAL, RESERVED, Token
 from wayeb_py.dsl.units import ELSEWHERE, UNITS, suggest_unit
 from wayeb_py.errors import Span
 
@@ -133,3 +133,10 @@ def duration_of_others(rest: str) -> str | None:
         return f"{iso[1]} {'min' if iso[2] == 'M' else iso[2].lower()}"
     call = re.match(r"Time\.(second|minute|hour|day)s\((\d+)\)", rest)
     return f"{call[2]} {_SQL_UNITS[call[1]]}" if call else None
+
+
+def check_literal(token: Token) -> None:
+    """Refuses numbers that no 64-bit float can hold."""
+    exponent = token.text.lower().partition("e")[2]
+    if len(token.text) > MAX_LITERAL or (exponent and (len(exponent) > 5 or abs(int(exponent)) > MAX_LITERAL)):
+        raise PatternSyntaxError("this number is out of range", token.span, "more than a 64-bit number can hold")

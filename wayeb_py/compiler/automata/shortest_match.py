@@ -80,7 +80,7 @@ def least_time(compiled: CompiledPattern) -> Least | None:
     """The least time from the first to the last event of a match; None where it is not worth knowing."""
     number = next((i for i, axis in enumerate(compiled.axes) if isinstance(axis.subject, m.Elapsed)), None)
     dfa = compiled.dfa
-    if number is None or dfa is None or dfa.next_state.size > MOST_TRANSITIONS:
+    if number is None or dfa is None or compiled.memory is not None or dfa.next_state.size > MOST_TRANSITIONS:
         return None
     return _shortest_way(dfa, _least_elapsed(compiled, number))
 

@@ -24,6 +24,7 @@ from wayeb_py.engine.rows.detection_schema import value_type
 from wayeb_py.engine.stepping.cohort import Cohort, Stepper
 from wayeb_py.engine.stepping.encode import Encoder
 from wayeb_py.engine.stepping.place_stepper import PlaceStepper
+from wayeb_py.engine.stepping.register_stepper import RegisterStepper
 from wayeb_py.engine.stepping.start_stepper import StartStepper
 from wayeb_py.engine.stepping.steppers import TableStepper
 from wayeb_py.kernels.few.step_few import ELAPSED, GIVEN, INTEGER, NUMBER, AxisCells
@@ -61,7 +62,9 @@ def lay_out_few(binding: Binding) -> Layout | None:
     if len(binding.cohorts) != 1 or binding.has_tiers or binding.cleaner is not None or binding.ties is not None:
         return None
     cohort = binding.cohorts[0]
-    if cohort.measures or cohort.disjoint or any(isinstance(stepper, StartStepper) for stepper in cohort.steppers):
+    if cohort.measures or cohort.disjoint:
+        return None
+    if any(isinstance(stepper, StartStepper | RegisterStepper) for stepper in cohort.steppers):
         return None
     if cohort.seen is not None or any(isinstance(stepper, PlaceStepper) for stepper in cohort.steppers):
         return None

@@ -25,6 +25,7 @@ from wayeb_py.dsl.walk import walk
 from wayeb_py.engine.stepping.encode import Encoder
 from wayeb_py.engine.stepping.measures import MatchMeasures, of_pattern
 from wayeb_py.engine.stepping.place_stepper import PlaceStepper
+from wayeb_py.engine.stepping.register_stepper import RegisterStepper
 from wayeb_py.engine.stepping.start_stepper import Disjoint, StartStepper
 from wayeb_py.engine.stepping.steppers import Found, RunStepper, TableStepper
 from wayeb_py.engine.values import POSITION_BEFORE, Chunk, Values
@@ -69,10 +70,7 @@ class Cohort:
         self.placed = [PlaceStepper(number, runnable, axes, windows, values) for number, runnable, _ in placed]
         self.steppers: list[Stepper] = [
             *(TableStepper(group, axes, self._direct, windows) for group in groups),
-            *(
-                (StartStepper if pattern.has_each_start else RunStepper)(number, pattern, axes, self._direct, windows)
-                for number, pattern in simulated
-            ),
+            *(self._simulated(number, pattern, axes, windows, ticks_per_s) for number, pattern in simulated),
             *self.placed,
         ]
         self.disjoint = [
@@ -87,6 +85,15 @@ class Cohort:
         self._encoded = [(number, one) for number, one in enumerate(self.encoders) if number not in asked]
         self._cells = np.empty((1, 0), dtype=np.uint16)
         self.seen: U8 | None = None  # by entity; only where entities were there before the cohort
+
+    def _simulated(
+        self, number: int, pattern: CompiledPattern, axes: Sequence[Axis], windows: Windows, ticks_per_s: int
+    ) -> RunStepper:
+        """What steps a pattern run by run."""
+        if pattern.memory is not None:
+            return RegisterStepper(number, pattern, axes, self._direct, windows, self.values, ticks_per_s)
+        kind = StartStepper if pattern.has_each_start else RunStepper
+        return kind(number, pattern, axes, self._direct, windows)
 
     def _stepper_of(self, number: int) -> Stepper:
         """What steps a pattern."""
@@ -107,6 +114,11 @@ class Cohort:
         for stepper in self.placed:
             for subject in stepper.subjects():
                 yield from _looking_back(subject)
+        for one in self.steppers:
+            if isinstance(one, RegisterStepper):
+                yield one.words_key
+                for test in one.tests:
+                    yield from _looking_back(test)
         for measures in self.measures:
             for measure in measures.measures:
                 yield measure  # the words of a text at the first event

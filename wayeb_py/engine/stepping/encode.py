@@ -178,6 +178,16 @@ def _round_cuts(cuts: tuple[Cut, ...], own: Any, dtype: Any) -> Array:
     return np.maximum.accumulate(np.array(thresholds, dtype=own)).astype(dtype)
 
 
+def around(value: Fraction, own: Any) -> tuple[float, float]:
+    """What values of a floating-point type exceed that are at least, and that are more than a number.
+
+    The same twice where no value of the type is equal to it.
+    """
+    cuts = Cut(value, False), Cut(value, True)
+    below, upto = _round_cuts(cuts, own, np.dtype(np.float64)).tolist()
+    return below, upto
+
+
 def float_thresholds(axis: Axis) -> list[float]:
     """The cuts of an axis as 64-bit floats: a value lies above those that it exceeds."""
     thresholds: list[float] = _round_cuts(axis.cuts, np.float64, np.dtype(np.float64)).tolist()

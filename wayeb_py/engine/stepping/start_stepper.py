@@ -36,7 +36,7 @@ class StartStepper(RunStepper):
                 symbol_of_code=np.ascontiguousarray(pattern.symbol_of_cell.reshape(-1), dtype=np.uint16),
                 next_state=np.ascontiguousarray(dfa.next_state.reshape(-1), dtype=np.int32),
                 accepting=dfa.accepting.astype(np.uint8),
-                is_live=_live_states(dfa).astype(np.uint8),
+                is_live=live_states(dfa).astype(np.uint8),
                 n_symbols=pattern.n_symbols,
                 pattern=number,
                 once=pattern.which == "once from each start",
@@ -69,7 +69,7 @@ class StartStepper(RunStepper):
         return in_one(found)
 
 
-def _live_states(dfa: Dfa) -> Bool:
+def live_states(dfa: Dfa) -> Bool:
     """The states from which some event leads to a match sooner or later."""
     live: Bool = np.zeros(dfa.n_states, dtype=bool)
     while True:

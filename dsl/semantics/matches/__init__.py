@@ -1,0 +1,1 @@
+"""What a match remembers: events that letters name, the ways on which they do, measures of the match so far."""

@@ -1,0 +1,303 @@
+"""A regex with named events becomes one over letters that are marked: an ordinary regex, which has an automaton.
+
+A way through `(any) as x ; (altitude > x.altitude)` is the word with a mark at the event that it calls x. So every
+letter says which marks its event has: `as x` that of x and no other, a letter without a name none. What a letter asks
+of x is then a question about the run, which has taken the marks and knows the newest event of each; to the automaton
+it is one more thing that holds of an event or does not. A run with marks of its own is a way through the regex, and a
+match is one whose run is accepted.
+
+`!` holds what is no part of a match: its words have no marks, and no letter inside may ask for what is named inside.
+The sides of `&` read the same events: each leaves the marks of the others open.
+
+*Not taken*: an automaton over the positions of the letters. It knows neither `!` nor `&`, and has more states.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from wayeb_py.arrays import I64, Bool
+from wayeb_py.compiler.automata.derivatives import Dfa
+from wayeb_py.compiler.axes import Axis
+from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.node import Node, node, record
+from wayeb_py.dsl.walk import walk
+from wayeb_py.errors import Diagnostic, PatternError
+
+OfRegister = m.At | m.ElapsedSince | m.DistanceFrom
+Names = frozenset[str]
+
+
+@node
+class OfRun(Node):
+    """A predicate that a run answers, by the events that it has named and by those that it has read."""
+
+    predicate: m.Predicate
+
+
+@record
+class Marked:
+    """The run calls the event by this name."""
+
+    register: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunMemory:
+    """What runs of a pattern answer and name: the last two axes of its symbols have a bit for each, the first highest.
+
+    `matters[state, test]` says whether the answer makes a difference there, `needed[state, question]` whether what a
+    run remembers for a question can still make one: for a register by its name, or for a measure of the match so far.
+    """
+
+    tests: tuple[m.Predicate, ...]
+    registers: tuple[str, ...]
+    questions: tuple[str | m.Measure, ...]
+    matters: Bool
+    needed: Bool
+
+
+def remembers(regex: m.Regex) -> bool:
+    """Whether some letter asks for a named event or for the match so far."""
+    return any(isinstance(part, m.Measure | OfRegister) for part in walk(regex))
+
+
+def is_of_run(predicate: m.Predicate) -> bool:
+    """Whether a predicate asks for more than the event at hand."""
+    return any(isinstance(part, m.Measure | OfRegister) for part in walk(predicate))
+
+
+def marked(pattern: m.Pattern) -> m.Regex:
+    """The regex over marked letters; PatternError where a letter under `!` asks for what is named there."""
+    used = frozenset(part.register for part in walk(pattern.regex) if isinstance(part, OfRegister))
+    return _Marking(pattern, used).marked(pattern.regex, frozenset())
+
+
+class _Marking:
+    def __init__(self, pattern: m.Pattern, used: Names) -> None:
+        self._pattern, self._used = pattern, sorted(used)
+
+    def marked(self, regex: m.Regex, free: Names) -> m.Regex:
+        """The regex with marks; those of the names in `free` are left open."""
+        match regex:
+            case m.Letter(predicate, register):
+                return m.Letter(m.And((_asked_of_run(predicate), *self._marks(register, free))), span=regex.span)
+            case m.Sequence(parts):
+                return m.Sequence(tuple(self.marked(part, free) for part in parts), span=regex.span)
+            case m.Union(parts):
+                return m.Union(tuple(self.marked(part, free) for part in parts), span=regex.span)
+            case m.Intersection(parts):
+                given = [_given_in(part) for part in parts]
+                others = [free.union(*given[:i], *given[i + 1 :]) for i in range(len(parts))]
+                sides = (self.marked(part, names) for part, names in zip(parts, others, strict=True))
+                return m.Intersection(tuple(sides), span=regex.span)
+            case m.Complement(body):
+                return self._without(body, free)
+            case m.Iteration(body, at_least, at_most):
+                return m.Iteration(self.marked(body, free), at_least, at_most, span=regex.span)
+            case m.SkipAny(parts) | m.SkipNext(parts):
+                steps = [self.marked(parts[0], free)]
+                for part in parts[1:]:
+                    steps += [self._between(part, free, isinstance(regex, m.SkipAny)), self.marked(part, free)]
+                return m.Sequence(tuple(steps), span=regex.span)
+        raise TypeError(f"not a regex: {type(regex).__name__}")
+
+    def _marks(self, register: str | None, free: Names) -> list[m.Predicate]:
+        """Which marks an event has: that of its name, and no other that counts here."""
+        marks: list[m.Predicate] = []
+        for name in self._used:
+            mark: m.Predicate = Marked(name)  # type: ignore[assignment]
+            if name == register:
+                marks.append(mark)
+            elif name not in free:
+                marks.append(m.Not(mark))
+        return marks
+
+    def _unmarked(self, free: Names) -> m.Regex:
+        """Any events without marks."""
+        return m.Iteration(m.Letter(m.And((m.Always(), *self._marks(None, free)))), 0, None)
+
+    def _between(self, part: m.Regex, free: Names, skips_any: bool) -> m.Regex:
+        """What a policy skips before a part."""
+        unmarked = self._unmarked(free)
+        if skips_any:
+            return unmarked
+        anything = m.Iteration(m.Letter(m.Always()), 0, None)
+        return self._without(m.Sequence((anything, part, anything)), free)
+
+    def _without(self, body: m.Regex, free: Names) -> m.Regex:
+        """All sequences of events without marks that the body does not hold."""
+        named = {letter.register for letter in walk(body) if isinstance(letter, m.Letter)}
+        for part in walk(body):
+            if isinstance(part, OfRegister) and part.register in named:
+                raise PatternError([self._refused(part)])
+        return m.Intersection((m.Complement(self.marked(_nameless(body), free)), self._unmarked(free)))
+
+    def _refused(self, part: OfRegister) -> Diagnostic:
+        name = part.register
+        return Diagnostic(
+            "error", f"`{name}` is named and asked for under the same `!`", self._pattern.source, part.span,
+            "every way inside would have to be remembered, and this is not possible yet",
+            f"name `{name}` before the `!`, or compare with the event before by `prev(…)`; `@` holds a `!` of each "
+            "part but the first",
+        )  # fmt: skip
+
+
+def _given_in(regex: m.Regex) -> Names:
+    """The names that letters give, without those under `!`, which end there."""
+    match regex:
+        case m.Letter(_, register):
+            return frozenset() if register is None else frozenset({register})
+        case m.Complement():
+            return frozenset()
+        case m.Iteration(body):
+            return _given_in(body)
+        case _:
+            return frozenset().union(*(_given_in(part) for part in regex.parts))
+
+
+def _nameless(regex: m.Regex) -> m.Regex:
+    """The regex without names: under `!` no other letter asks for them."""
+    match regex:
+        case m.Letter(predicate):
+            return m.Letter(predicate, span=regex.span)
+        case m.Complement(body):
+            return m.Complement(_nameless(body), span=regex.span)
+        case m.Iteration(body, at_least, at_most):
+            return m.Iteration(_nameless(body), at_least, at_most, span=regex.span)
+        case _:
+            return type(regex)(tuple(_nameless(part) for part in regex.parts), span=regex.span)
+
+
+def _asked_of_run(predicate: m.Predicate) -> m.Predicate:
+    """The predicate with each atom that asks for more than the event left to the run."""
+    match predicate:
+        case m.Not(operand):
+            return m.Not(_asked_of_run(operand))
+        case m.And(operands):
+            return m.And(tuple(_asked_of_run(operand) for operand in operands))
+        case m.Or(operands):
+            return m.Or(tuple(_asked_of_run(operand) for operand in operands))
+        case _:
+            return OfRun(predicate) if is_of_run(predicate) else predicate  # type: ignore[return-value]
+
+
+def parted(axes: tuple[Axis, ...], symbols: I64, dfa: Dfa) -> tuple[tuple[Axis, ...], I64, RunMemory]:
+    """The axes of events, the symbols by their cells, by answers and by marks, and what runs remember."""
+    subjects = [axis.subject for axis in axes]
+    of_runs = [i for i, subject in enumerate(subjects) if isinstance(subject, OfRun)]
+    of_marks = [i for i, subject in enumerate(subjects) if isinstance(subject, Marked)]
+    of_events = [i for i in range(len(axes)) if i not in (*of_runs, *of_marks)]
+    shape = [axes[i].n_cells for i in of_events]
+    symbols = np.ascontiguousarray(symbols.transpose([*of_events, *of_runs, *of_marks]))
+    symbols = symbols.reshape(*shape, 2 ** len(of_runs), 2 ** len(of_marks))
+    tests = tuple(subject.predicate for i in of_runs if isinstance(subject := subjects[i], OfRun))
+    registers = tuple(subject.register for i in of_marks if isinstance(subject := subjects[i], Marked))
+    questions = tuple(dict.fromkeys(question for test in tests for question in questions_of(test)))
+    table = symbols.reshape(-1, 2 ** len(of_runs), 2 ** len(of_marks))
+    matters = _matters(table, len(tests), dfa)
+    needed = np.zeros((dfa.n_states, len(questions)), dtype=bool)
+    for nth, question in enumerate(questions):
+        needed[:, nth] = _needed(question, tests, registers, matters, table, dfa)
+    return tuple(axes[i] for i in of_events), symbols, RunMemory(tests, registers, questions, matters, needed)
+
+
+def written_out(axes: tuple[Axis, ...], symbols: I64, memory: RunMemory) -> tuple[tuple[Axis, ...], I64]:
+    """All axes, those of answers and of names too, and the symbols by their cells: for a reader."""
+    asked: list[Any] = [*memory.tests, *(Marked(name) for name in memory.registers)]
+    shape = (*(axis.n_cells for axis in axes), *(2 for _ in asked))
+    return (*axes, *(Axis(subject, "flags") for subject in asked)), symbols.reshape(shape)
+
+
+def questions_of(test: m.Predicate) -> list[str | m.Measure]:
+    """What a run remembers for a test: named events and measures of the match so far."""
+    asked = (part for part in walk(test) if isinstance(part, m.Measure | OfRegister))
+    return [part if isinstance(part, m.Measure) else part.register for part in asked]
+
+
+def _matters(table: I64, n_tests: int, dfa: Dfa) -> Bool:
+    """[state, test]: whether the next state depends on the answer."""
+    matters = np.zeros((dfa.n_states, n_tests), dtype=bool)
+    codes = np.arange(table.shape[1])
+    for test in range(n_tests):
+        bit = 1 << (n_tests - 1 - test)
+        without = codes[codes & bit == 0]
+        pairs = np.stack([table[:, without].reshape(-1), table[:, without | bit].reshape(-1)], axis=1)
+        pairs = np.unique(pairs, axis=0)
+        matters[:, test] = (dfa.next_state[:, pairs[:, 0]] != dfa.next_state[:, pairs[:, 1]]).any(axis=1)
+    return matters
+
+
+def _needed(
+    question: str | m.Measure, tests: tuple[m.Predicate, ...], registers: tuple[str, ...], matters: Bool, table: I64,
+    dfa: Dfa,
+) -> Bool:  # fmt: skip
+    """[state]: whether a test that asks can still make a difference before the register is named anew."""
+    asking = [i for i, test in enumerate(tests) if question in questions_of(test)]
+    needed: Bool = np.asarray(matters[:, asking].any(axis=1))
+    marks = np.arange(table.shape[2])
+    if isinstance(question, str) and question in registers:
+        marks = marks[marks & (1 << (len(registers) - 1 - registers.index(question))) == 0]
+    symbols = np.unique(table[:, :, marks])
+    while True:
+        more: Bool = needed | np.asarray(needed[dfa.next_state[:, symbols]].any(axis=1))
+        if (more == needed).all():
+            return needed
+        needed = more
+
+
+def questions_of_slots(memory: RunMemory) -> list[int]:
+    """For each slot the question of the memory that it serves."""
+    return [
+        memory.questions.index(question)
+        for test in memory.tests
+        for question, width in _asked(test)
+        for _ in range(width)
+    ]
+
+
+def _asked(test: m.Predicate) -> list[tuple[str | m.Measure, int]]:
+    """What a test asks of a run, each with the number of its slots, in the order in which its program takes them."""
+    if (named := asks_one_event(test)) is not None:
+        return [(named, 1)]
+    asked: list[tuple[str | m.Measure, int]] = []
+    for part in walk(test):
+        match part:
+            case m.At(register) | m.ElapsedSince(register):
+                asked.append((register, 1))
+            case m.DistanceFrom(register):
+                asked.append((register, 2))
+            case m.Measure(function="count", operand=None) | m.Measure(function="duration"):
+                asked.append((part, 0))
+            case m.Measure(function="first"):
+                asked.append((part, 1))
+            case m.Measure():
+                asked.append((part, 2))
+    return asked
+
+
+def asks_one_event(test: m.Predicate) -> str | m.Measure | None:
+    """What a test asks if it is about one named event, or the first, and about nothing else: it is decided there."""
+    asked: set[str | m.Measure] = set()
+    waiting: list[Any] = [test]
+    while waiting:
+        part = waiting.pop()
+        match part:
+            case m.At(register):
+                asked.add(register)
+            case m.Measure(function="first"):
+                asked.add(part)
+            case m.Constant():
+                pass
+            case m.Compare(_, left, right):
+                waiting += [left, right]
+            case m.Missing(operand):
+                waiting.append(operand)
+            case m.Arithmetic(_, operands):
+                waiting += operands
+            case _:
+                return None
+    return asked.pop() if len(asked) == 1 else None

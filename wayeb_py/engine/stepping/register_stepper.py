@@ -1,0 +1,157 @@
+"""Steps one pattern whose letters ask for named events or the match so far: a run for each way that may still match."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from wayeb_py.arrays import U16
+from wayeb_py.compiler.axes import Axis
+from wayeb_py.compiler.pattern import CompiledPattern
+from wayeb_py.compiler.registers import questions_of_slots
+from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.walk import walk
+from wayeb_py.engine.stepping.pooled_lists import PooledLists
+from wayeb_py.engine.stepping.register_programs import ProgramBuilder, Programs
+from wayeb_py.engine.stepping.start_stepper import live_states
+from wayeb_py.engine.stepping.steppers import OUT_ROOM, Coder, DetectionBuffer, Found, RunStepper
+from wayeb_py.engine.values import Chunk, Values
+from wayeb_py.kernels.step_tables import Windows
+from wayeb_py.matches.kernels.step_registers import (
+    MOST_OPERANDS,
+    RegisterAutomaton,
+    RegisterRuns,
+    RegisterScratch,
+    RegisterValues,
+    step_registers,
+)
+
+FIRST_RUNS = 64
+
+
+class RegisterStepper(RunStepper):
+    """Steps one pattern way by way."""
+
+    def __init__(
+        self,
+        number: int,
+        pattern: CompiledPattern,
+        axes: Sequence[Axis],
+        direct: bool,
+        windows: Windows,
+        values: Values,
+        ticks_per_s: int,
+    ) -> None:
+        assert pattern.dfa is not None
+        assert pattern.memory is not None
+        self.number, self.pattern, self._values = number, pattern, values
+        self._coder = Coder(pattern.axes, axes, direct)
+        self.strides = self._coder.strides
+        dfa, memory = pattern.dfa, pattern.memory
+        self.n_states = dfa.n_states
+        self.words_key = m.At(pattern.fingerprint, m.Constant("texts", "text"))
+        questions = questions_of_slots(memory)
+        self.n_slots = len(questions)
+        self._n_names = pattern.symbol_of_cell.shape[-1]
+        asked = [part for test in memory.tests for part in walk(test) if isinstance(part, m.Measure)]
+        asks_start = any(part.function in ("count", "duration") and part.operand is None for part in asked)
+        every_start = pattern.has_each_start
+        self._automaton = tuple(
+            RegisterAutomaton(
+                symbol_of_code=np.ascontiguousarray(pattern.symbol_of_cell.reshape(-1), dtype=np.uint16),
+                next_state=np.ascontiguousarray(dfa.next_state.reshape(-1), dtype=np.int32),
+                accepting=dfa.accepting.astype(np.uint8),
+                is_live=live_states(dfa).astype(np.uint8),
+                matters=np.ascontiguousarray(memory.matters.reshape(-1), dtype=np.uint8),
+                keeps=np.ascontiguousarray(memory.needed[:, questions].reshape(-1), dtype=np.uint8),
+                n_symbols=pattern.n_symbols,
+                n_answers=pattern.symbol_of_cell.shape[-2],
+                n_names=self._n_names,
+                pattern=number,
+                by_start=pattern.longest or every_start or asks_start,
+                every_start=every_start,
+                once=pattern.which == "once from each start",
+                longest=pattern.longest,
+                window_ticks=int(windows.ticks[number]),
+                window_events=int(windows.events[number]),
+                ticks_per_s=float(ticks_per_s),
+            )
+        )
+        self.slots = PooledLists(
+            state=(np.int32, 1), seq=(np.int64, 1), ts=(np.int64, 1), remembered=(np.int64, self.n_slots)
+        )
+        self._room = self._make_room_for(FIRST_RUNS)
+        self._buffer = DetectionBuffer(OUT_ROOM)
+        self._programs: tuple[Any, Programs] | None = None
+
+    def _make_room_for(self, n_runs: int) -> tuple[Any, ...]:
+        own = np.zeros(self.n_slots, dtype=np.int64)
+        size = 1 << (2 * n_runs - 1).bit_length()
+        self._n_scratch = n_runs
+        return tuple(
+            RegisterScratch(
+                np.zeros(n_runs, dtype=np.int32), np.zeros(n_runs, dtype=np.int64), np.zeros(n_runs, dtype=np.int64),
+                np.zeros(max(1, n_runs * self.n_slots), dtype=np.int64), own, own.view(np.float64),
+                np.zeros(MOST_OPERANDS), np.zeros(size, dtype=np.int32), np.zeros(size, dtype=np.int64),
+                np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64),
+            )
+        )  # fmt: skip
+
+    def step(self, cells: U16, n: int, chunk: Chunk, rows: tuple[Any, ...]) -> list[Found]:
+        """The detections of a chunk; `rows` are its events as kernels read them."""
+        code = self._coder.codes(cells, n)
+        programs = self._programs_for(chunk)
+        values = tuple(RegisterValues(*programs.values(chunk)))
+        slots = self.slots
+        found: list[Found] = []
+        row = 0
+        while row < n:
+            remembered = slots.arrays["remembered"]
+            runs = tuple(
+                RegisterRuns(
+                    slots.first, slots.room, slots.length, slots.arrays["state"], slots.arrays["seq"],
+                    slots.arrays["ts"], remembered, remembered.view(np.float64),
+                )
+            )  # fmt: skip
+            row, n_out = step_registers(
+                row, code, rows, self._automaton, programs.arrays, values, runs, self._room, self._buffer.arrays
+            )
+            if n_out:
+                found.append(self._buffer.take(n_out))
+            if row < 0:
+                row = -1 - row
+                self._make_room(int(chunk.entity[row]))
+        return found
+
+    def _make_room(self, entity: int) -> None:
+        """Room for the runs that may come out of an event of an entity."""
+        length = int(self.slots.length[entity]) + 1
+        most = length * self._n_names
+        if most > self._n_scratch:
+            self._room = self._make_room_for(2 * most)
+        elif length > self._buffer.room:
+            self._buffer = DetectionBuffer(2 * length)
+        else:
+            self.slots.give_room(entity, 0)
+
+    @property
+    def tests(self) -> tuple[m.Predicate, ...]:
+        """What letters ask of runs."""
+        assert self.pattern.memory is not None
+        return self.pattern.memory.tests
+
+    def _programs_for(self, chunk: Chunk) -> Programs:
+        """The programs for the types of a chunk's events, which seldom change."""
+        words = self._values.memories.setdefault(self.words_key, self._values.memory())
+        types = tuple(
+            (name, column.kind, column.values.dtype.str, column.per_unit, column.own)
+            for name, column in chunk.columns.items()
+        )
+        known = self._programs
+        if known is None or known[0] != types:
+            assert self.pattern.memory is not None
+            builder = ProgramBuilder(self.pattern.memory, self._values, words, chunk.time_name)
+            known = self._programs = types, builder.build(chunk)
+        return known[1]
