@@ -22,7 +22,7 @@ from wayeb_py.rules.lifetime import Awaits, Lifetime
 from wayeb_py.rules.lookup import Lookup, On
 from wayeb_py.rules.memory import Memory, Moment
 from wayeb_py.rules.node import Node, Step, together, too_many
-from wayeb_py.rules.sorted_runs import SortedRuns
+from wayeb_py.rules.sorted_runs import NONE, SortedRuns
 from wayeb_py.rules.table import I64, Array
 from wayeb_py.rules.tuples import Delta, Tuples
 
@@ -110,8 +110,11 @@ class Counting(_Antijoin):
             removed.append(held.rows_of(gone[held.note[gone] == 0]))
         more = [slots for side in self._sides for slots in self._matched(side, side.node.delta.added, step)]
         fewer = [slots for side in self._sides for slots in self._matched(side, side.node.delta.removed, step)]
-        if more or fewer:
-            touched, nth = np.unique(np.concatenate([*more, *fewer]), return_inverse=True)
+        every = np.concatenate([*more, *fewer]) if more or fewer else NONE
+        if len(every):
+            touched = np.sort(every)
+            touched = touched[np.concatenate([[True], touched[1:] != touched[:-1]])]
+            nth = np.searchsorted(touched, every)
             n_more = sum(len(slots) for slots in more)
             change = np.bincount(nth[:n_more], minlength=len(touched))
             change -= np.bincount(nth[n_more:], minlength=len(touched))

@@ -20,10 +20,9 @@ import numpy as np
 from wayeb_py.kernels.ticks import FOREVER, NEVER
 from wayeb_py.rules.conditions import AnyCondition, Column, Equal, Groups, Link, Near, Within, fulfilling, shifted
 from wayeb_py.rules.grid import grid_of
-from wayeb_py.rules.kernels import runs
 from wayeb_py.rules.sorted_runs import NONE
 from wayeb_py.rules.table import I64, MISSING
-from wayeb_py.rules.tuples import Candidates, Tables, Tuples
+from wayeb_py.rules.tuples import Candidates, Tables, Tuples, mixed_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +64,17 @@ class Keys:
 
     def _key(self, tuples: Tuples, columns: tuple[Column, ...]) -> tuple[I64, I64 | None]:
         """The key of every tuple, and those that have one, None if all do."""
-        key: I64 = np.zeros(len(tuples), dtype=np.int64) if len(columns) != 1 else tuples.values(columns[0])
-        missing = key == MISSING
-        for column in columns if len(columns) > 1 else ():
-            values = tuples.values(column)
-            missing |= values == MISSING
-            runs.mix(values, key)
-        return key, np.flatnonzero(~missing) if missing.any() else None
+        if len(columns) == 1:
+            key = tuples.values(columns[0])
+            missing = key == MISSING
+            return key, np.flatnonzero(~missing) if missing.any() else None
+        key, n_missing = mixed_key(tuples, columns)
+        if not n_missing:
+            return key, None
+        missing = np.zeros(len(tuples), dtype=bool)
+        for column in columns:
+            missing |= tuples.values(column) == MISSING
+        return key, np.flatnonzero(~missing)
 
     def _alternatives(self, tuples: Tuples) -> tuple[I64, I64]:
         found: list[I64] = []

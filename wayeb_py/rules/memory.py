@@ -18,12 +18,11 @@ import numpy as np
 
 from wayeb_py.kernels.ticks import FOREVER
 from wayeb_py.rules.conditions import Column
-from wayeb_py.rules.kernels import runs
 from wayeb_py.rules.lifetime import Clocks, Lifetime, is_dead, longer, none_is_dead
 from wayeb_py.rules.lookup import Entries, Lookup
 from wayeb_py.rules.sorted_runs import NONE, SortedRuns
 from wayeb_py.rules.table import I64, ID, Bools
-from wayeb_py.rules.tuples import Candidates, Delta, Tables, Tuples
+from wayeb_py.rules.tuples import Candidates, Delta, Tables, Tuples, mixed_key
 
 ALIVE = FOREVER
 
@@ -44,6 +43,7 @@ class Memory:
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
+        self._ids = [Column(member, ID) for member in range(len(tables))]
         self._rows: I64 = np.empty((len(tables), 16), dtype=np.int64)
         self.died: I64 = np.empty(16, dtype=np.int64)  # died[slot] = the step in which its tuple went, or ALIVE
         self.note: I64 = np.empty(16, dtype=np.int64)
@@ -168,10 +168,7 @@ class Memory:
         """A key made of the rows' arrival numbers, which stay the same when rows move."""
         if len(self.tables) == 1:
             return tuples.values(Column(0, ID))
-        key: I64 = np.zeros(len(tuples), dtype=np.int64)
-        for member in range(len(self.tables)):
-            runs.mix(tuples.values(Column(member, ID)), key)
-        return key
+        return mixed_key(tuples, self._ids)[0]
 
     # What goes by itself.
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from wayeb_py.rules.planning.plan import Plan
 
 NONE: I64 = np.empty(0, dtype=np.int64)
-SWEEP_FROM = 20_000  # rows and tuples: below these nothing is swept
+SWEEP_FROM = 60_000  # rows and tuples: below these nothing is swept
 
 AnyNode = TypeVar("AnyNode", bound=Node)
 

@@ -6,12 +6,14 @@ so that a join derives each tuple once and nothing has to be counted. Tuples are
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from wayeb_py.rules.conditions import Column
-from wayeb_py.rules.table import I64, Array, Table
+from wayeb_py.rules.kernels import runs
+from wayeb_py.rules.table import I64, MISSING, Array, Table
 
 Tables = tuple[Table, ...]
 """The table of each member."""
@@ -36,6 +38,15 @@ class Tuples:
         """The values of a column, one for each tuple."""
         values: Array = self.tables[column.member].column(column.name).take(self.rows[column.member])
         return values
+
+
+def mixed_key(tuples: Tuples, columns: Sequence[Column]) -> tuple[I64, int]:
+    """A key made of columns of whole numbers, in which different values may meet, and how many values are missing."""
+    values: I64 = np.empty((len(columns), len(tuples)), dtype=np.int64)
+    for own, column in zip(values, columns, strict=True):
+        own[:] = tuples.values(column)
+    key: I64 = np.empty(len(tuples), dtype=np.int64)
+    return key, runs.mix(values, int(MISSING), key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from wayeb_py.rules.conditions import Column, Equal, Expression, Link, Near, Wit
 from wayeb_py.rules.kernels import runs
 from wayeb_py.rules.lookup import On
 from wayeb_py.rules.network import Network
+from wayeb_py.rules.table import I64
 
 COLUMNS = {"k": np.int64, "j": np.int64, "ts": np.int64, "lon": np.float64, "lat": np.float64}
 KEY = Equal((Column(0, "k"),), (Column(0, "k"),))
@@ -84,7 +85,14 @@ def test_joins_find_what_dictionaries_find(links: tuple[Link, ...], batch: int) 
 
 
 def test_keys_of_two_columns_that_meet_by_chance_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "mix", lambda values, key: key.fill(1))
+    really = runs.mix
+
+    def meeting(values: I64, missing: int, key: I64) -> int:
+        n_missing = really(values, missing, key)
+        key.fill(1)
+        return int(n_missing)
+
+    monkeypatch.setattr(runs, "mix", meeting)
     rng = np.random.default_rng(1)
     left, right = random_columns(rng, 300), random_columns(rng, 300)
     network = network_on(KEY, OTHER_KEY)

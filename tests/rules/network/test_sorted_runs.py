@@ -90,3 +90,17 @@ def test_an_order_is_that_of_the_values_and_keeps_what_is_equal_as_it_was(n: int
         expected = order[np.argsort(values[order], kind="stable")]
         runs.order_by(values, order)
         assert order.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_three_values_order_by_insertion_where_they_nearly_are(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.choice([0, 1, 2, 50, 400]))
+    first, second, third = np.sort(rng.integers(0, 1 + n // 3, n)), rng.integers(-2, 3, n), rng.integers(0, 2, n)
+    first = np.where(rng.random(n) < 0.1, first - 1, first)
+    order = np.arange(n)
+    is_done = runs.order_by_three(first, second, third, order)
+    assert not is_done or order.tolist() == np.lexsort((third, second, first)).tolist()
+    assert is_done
+    backwards = np.arange(400)[::-1].copy()
+    assert not runs.order_by_three(backwards, backwards, backwards, np.arange(400))

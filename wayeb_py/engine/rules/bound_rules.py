@@ -27,6 +27,7 @@ from wayeb_py.engine.rules.row_batches import KEY, SEQ, Layout, RowBatch, togeth
 from wayeb_py.engine.rules.rules_in_time import Found, RulesInTime
 from wayeb_py.engine.rules.standing_rows import ChangedFacts, Ends, Newest, Renumbered
 from wayeb_py.kernels.ticks import FOREVER, NEVER
+from wayeb_py.rules.kernels import runs
 from wayeb_py.rules.table import I64
 
 _LATER = ("facts ", "kept ", "newest ", "matches ")  # tables to which the first rows may come late
@@ -171,14 +172,14 @@ class Running:
         for table, batches in held.items():
             batch = together(batches)
             if batch is not None and KNOWN in batch.times:
+                order = _in_order(batch)
                 waits = batch.times[KNOWN] >= until
                 if waits.any():
                     self.held[table] = [batch.take(np.flatnonzero(waits))]
-                    batch = batch.take(np.flatnonzero(~waits))
-                order = np.argsort(batch.times[KNOWN], kind="stable")
-                if SEQ in batch.times:
-                    order = np.lexsort((batch.times[SEQ], ranks_of_keys(batch.arrays[KEY]), batch.times[KNOWN]))
-                batch = batch if (order[1:] > order[:-1]).all() else batch.take(order)
+                    order = order[~waits[order]]
+                batch = batch.without(KEY, SEQ)
+                if len(order) < batch.n or (order[1:] < order[:-1]).any():
+                    batch = batch.take(order)
             if batch is not None and batch.n:
                 rows[table] = batch
         return rows
@@ -259,6 +260,20 @@ class Running:
             if table in self.in_time.layouts:
                 rows[table], ends[table] = begun, ended
         return changes
+
+
+def _in_order(batch: RowBatch) -> I64:
+    """The order in which rows become known; of those of one time, that of their keys where they have some."""
+    known, order = batch.times[KNOWN], np.arange(batch.n)
+    if SEQ in batch.times:
+        rank, seq = ranks_of_keys(batch.arrays[KEY]), batch.times[SEQ]
+        if runs.order_by_three(known, rank, seq, order):  # as most are
+            return order
+        order = np.arange(batch.n)
+        runs.order_by(seq, order)
+        runs.order_by(rank, order)
+    runs.order_by(known, order)
+    return order
 
 
 def _as_batch(arrays: Mapping[str, pa.Array]) -> RowBatch:

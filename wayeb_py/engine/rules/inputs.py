@@ -7,7 +7,6 @@ from math import floor
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from wayeb_py.columns import TICKS_PER_S, column_of, ticks_of
 from wayeb_py.compiler.patterns import CompiledPatterns
@@ -203,40 +202,76 @@ class RuleInputs:
             if self.finders.get(name) is operator:
                 where.take(found.to_arrow())
         for over, table in (("detections", found.to_arrow()), ("episodes", found.episodes())):
-            for name, columns in self._asked[over].items() if table.num_rows else ():
-                if self.finders.get(name) is operator:
-                    own = table.filter(pc.equal(table.column("pattern").cast(pa.string()), name))
-                    if own.num_rows:
-                        rows = self._as_rows(over, self.patterns[name], own, columns, operator.schema, ticks_per_s)
-                        yield f"{over} {name}", rows
+            if not table.num_rows:
+                continue
+            names, number = _numbered_names(table.column("pattern"))
+            found_rows = _FoundRows(table, operator.schema, ticks_per_s)
+            for name, columns in self._asked[over].items():
+                if self.finders.get(name) is operator and name in names:
+                    rows = np.flatnonzero(number == names.index(name))
+                    if len(rows):
+                        yield f"{over} {name}", self._as_rows(over, self.patterns[name], found_rows, rows, columns)
 
     def _as_rows(
-        self, over: str, pattern: m.Pattern, table: pa.Table, columns: Iterable[str], schema: DetectionSchema,
-        ticks_per_s: int,
-    ) -> RowBatch:  # fmt: skip
-        def ticks(column: str) -> I64:
-            found = ticks_of(column_of(plain_array(table.column(column)), column), schema.time_unit, column)
-            return found.values.astype(np.int64) * (ticks_per_s // found.per_unit)
-
-        ts = known = ticks("end_ts" if over == "episodes" else "ts")
+        self, over: str, pattern: m.Pattern, found: _FoundRows, rows: I64, columns: Iterable[str]
+    ) -> RowBatch:
+        ts = known = found.ticks("end_ts" if over == "episodes" else "ts", rows)
         if over == "episodes":
             assert pattern.pair is not None
-            known = ts + floor(pattern.pair.fresh_s * ticks_per_s)
+            known = ts + floor(pattern.pair.fresh_s * found.ticks_per_s)
         elif pattern.silence_s is not None:
-            known = ticks("decided_ts")
+            known = found.ticks("decided_ts", rows)
+        places = {}
+        if over == "episodes" and self.pair_places:
+            places = self.pair_places[pattern.name].of(found.table.take(pa.array(rows)))
         arrays = {}
-        places = self.pair_places[pattern.name].of(table) if over == "episodes" and self.pair_places else {}
         for column in columns:
             type_ = value_type(self.type_of_found(pattern, column))
             if column in places:
                 arrays[column] = pa.array(places[column], type_)
             else:
-                arrays[column] = plain_array(table.column(emitted_name(pattern, column))).cast(type_)
-        times = {"ts": ts, "start_ts": ticks("start_ts"), KNOWN: known}
+                array = found.column(emitted_name(pattern, column), rows)
+                arrays[column] = array if array.type == type_ else array.cast(type_)
+        times = {"ts": ts, "start_ts": found.ticks("start_ts", rows), KNOWN: known}
         if is_found_in_rows(pattern):  # as it is reported
-            arrays[KEY] = plain_array(table.column("entity"))
-            times[SEQ] = plain_array(table.column("seq")).to_numpy().astype(np.int64)
-        return RowBatch(table.num_rows, times, arrays)
+            arrays[KEY] = found.column("entity", rows)
+            times[SEQ] = found.column("seq", rows).to_numpy().astype(np.int64)
+        return RowBatch(len(rows), times, arrays)
+
+
+class _FoundRows:
+    """A table of detections or episodes, of which some rows at a time are asked for."""
+
+    def __init__(self, table: pa.Table, schema: DetectionSchema, ticks_per_s: int) -> None:
+        self.table, self._schema, self.ticks_per_s = table, schema, ticks_per_s
+        self._whole: dict[str, pa.Array] = {}
+        self._taken: tuple[I64, pa.Array, dict[str, pa.Array]] | None = None  # rows, and their columns so far
+
+    def column(self, name: str, rows: I64) -> pa.Array:
+        """The values of a column."""
+        if name not in self._whole:
+            self._whole[name] = plain_array(self.table.column(name))
+        if self._taken is None or self._taken[0] is not rows:
+            self._taken = rows, pa.array(rows), {}
+        _, at, taken = self._taken
+        if name not in taken:
+            taken[name] = self._whole[name].take(at)
+        return taken[name]
+
+    def ticks(self, name: str, rows: I64) -> I64:
+        """The times of a column."""
+        found = ticks_of(column_of(self.column(name, rows), name), self._schema.time_unit, name)
+        return found.values.astype(np.int64) * (self.ticks_per_s // found.per_unit)
+
+
+def _numbered_names(names: pa.ChunkedArray) -> tuple[list[str], I64]:
+    """The different names, and the number of each row's."""
+    coded = names.combine_chunks()
+    if isinstance(coded, pa.ChunkedArray):
+        coded = coded.chunk(0)
+    if not pa.types.is_dictionary(coded.type):
+        coded = coded.dictionary_encode()
+    return coded.dictionary.to_pylist(), coded.indices.to_numpy()
 
 
 def event_name(stream: m.Stream, column: str) -> str:

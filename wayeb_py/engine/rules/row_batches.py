@@ -41,6 +41,11 @@ class RowBatch:
             {name: values[rows] for name, values in self.held.items()},
         )
 
+    def without(self, *names: str) -> RowBatch:
+        """The rows without some of their times and attributes."""
+        times = {name: times for name, times in self.times.items() if name not in names}
+        return RowBatch(self.n, times, {k: array for k, array in self.arrays.items() if k not in names}, self.held)
+
 
 class _LazyColumn:
     """Computes values when they are first read; `make` gets the rows to compute, None for all."""

@@ -89,6 +89,32 @@ def order_by(values, order):  # type: ignore[no-untyped-def]
     _order(values, order)
 
 
+@_kernel(nb.boolean(_READ, _READ, _READ, longs))
+def order_by_three(first, second, third, order):  # type: ignore[no-untyped-def]
+    """Puts `order`, 0, 1, 2, …, into the order of three values by insertion; False, with `order` spoilt, where they are
+    too far from it for that to be fast."""
+    left = 8 * order.shape[0]
+    for nth in range(1, order.shape[0]):
+        at = nth
+        while at > 0:
+            before = order[at - 1]
+            if first[before] != first[nth]:
+                is_after = first[before] > first[nth]
+            elif second[before] != second[nth]:
+                is_after = second[before] > second[nth]
+            else:
+                is_after = third[before] > third[nth]
+            if not is_after:
+                break
+            order[at] = before
+            at -= 1
+            left -= 1
+        order[at] = nth
+        if left < 0:
+            return False
+    return True
+
+
 @nb.njit(nogil=True)
 def _merge(key, time, slot, begin, middle, end):  # type: ignore[no-untyped-def]
     """Two runs that lie beside each other become one; of equal entries those of the first come first."""
@@ -256,11 +282,19 @@ def shift(values, by, out):  # type: ignore[no-untyped-def]
             out[row] = value + by
 
 
-@_kernel(nb.void(_READ, longs))
-def mix(values, key):  # type: ignore[no-untyped-def]
-    """Mixes values into the keys of their rows; different values may meet in one key of 32 bits."""
-    for row in range(values.shape[0]):
-        mixed = np.uint64(key[row]) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(values[row])
-        mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
-        mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
-        key[row] = np.int64(mixed >> np.uint64(32))
+@_kernel(i64(i64[:, ::1], i64, longs))
+def mix(values, missing, key):  # type: ignore[no-untyped-def]
+    """key[row] = the values of the row, values[:, row], mixed; different values may meet in one key of 32 bits. Returns
+    how many values are missing."""
+    n_missing = 0
+    for row in range(key.shape[0]):
+        mixed = np.uint64(0)
+        for column in range(values.shape[0]):
+            value = values[column, row]
+            n_missing += value == missing
+            mixed = mixed * np.uint64(0x9E3779B97F4A7C15) + np.uint64(value)
+            mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
+            mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
+            mixed >>= np.uint64(32)
+        key[row] = np.int64(mixed)
+    return n_missing
