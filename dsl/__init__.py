@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from wayeb_py.dsl.semantics.checker import check as check
     from wayeb_py.dsl.syntax.format import format_text as format_text
     from wayeb_py.dsl.syntax.parser import parse as parse
-    from wayeb_py.dsl.syntax.prefix_form import convert_prefix as convert_prefix
+    from wayeb_py.dsl.syntax.prefix.prefix_form import convert_prefix as convert_prefix
 
 _HOMES = {
     "parse": "syntax.parser",
     "check": "semantics.checker",
     "read": "reader",
     "format_text": "syntax.format",
-    "convert_prefix": "syntax.prefix_form",
+    "convert_prefix": "syntax.prefix.prefix_form",
 }
 
 __all__ = ["check", "convert_prefix", "format_text", "parse", "read"]

@@ -14,7 +14,7 @@ from wayeb_py.dsl.semantics.checker import check
 from wayeb_py.dsl.semantics.names import OUTSIDE_HINT, leaves_folder
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.parser import parse_source
-from wayeb_py.dsl.syntax.prefix_form import is_prefix_form, parse_prefix
+from wayeb_py.dsl.syntax.prefix.which_form import is_prefix_form
 from wayeb_py.errors import DataError, Diagnostic, SourceText, Span
 
 MAX_BYTES = 64 * 1024 * 1024
@@ -98,7 +98,7 @@ class _Loader:
                 waiting.append(self.opened(*found))
 
     def opened(self, source: SourceText, path: Path | None) -> tuple[t.File, Path | None, list[t.Include]]:
-        file, errors = parse_prefix(source) if is_prefix_form(source.text) else parse_source(source)
+        file, errors = _parsed_prefix(source) if is_prefix_form(source.text) else parse_source(source)
         self.errors.extend(errors)
         return file, path, [d for d in file.declarations if isinstance(d, t.Include)]
 
@@ -137,3 +137,9 @@ class _Loader:
         span = include.path_span if include.path_span != Span(0, 0) else include.span
         self.errors.append(Diagnostic("error", message, source, span, label, hint))
         return None
+
+
+def _parsed_prefix(source: SourceText) -> tuple[t.File, list[Diagnostic]]:
+    from wayeb_py.dsl.syntax.prefix.prefix_form import parse_prefix  # for start-up time
+
+    return parse_prefix(source)

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.semantics.examples import check_test
 from wayeb_py.dsl.semantics.names import DeclaredNames, gather, order_lets
 from wayeb_py.dsl.semantics.patterns import resolve_all
 from wayeb_py.dsl.semantics.scope import Diagnostics, Scope
@@ -81,12 +80,13 @@ def check(
 
         rules = with_tiers_of_rules(rules, patterns)
         check_rules(rules, scopes, facts, patterns, sizes or {})
-    examples = [
-        example
-        for test, source in gathered.tests
-        if test.pattern not in gathered.rules
-        if (example := check_test(test, source, gathered, scopes)) is not None
-    ]
+    examples: list[m.Example] = []
+    of_patterns = [(test, source) for test, source in gathered.tests if test.pattern not in gathered.rules]
+    if of_patterns:
+        from wayeb_py.dsl.semantics.examples import check_test  # for start-up time
+
+        checked = (check_test(test, source, gathered, scopes) for test, source in of_patterns)
+        examples = [example for example in checked if example is not None]
     rule_examples: list[m.RuleExample] = []
     if rules:
         from wayeb_py.dsl.semantics.rules.examples import check_tests_of_rules  # for start-up time

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wayeb_py import dsl
-from wayeb_py.dsl.syntax.prefix_form import is_prefix_form
+from wayeb_py.dsl.syntax.prefix.which_form import is_prefix_form
 from wayeb_py.errors import PatternError
 
 SAME = {

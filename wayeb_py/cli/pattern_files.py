@@ -13,7 +13,7 @@ from pathlib import Path
 from wayeb_py.dsl.reader import read_text
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.parser import parse_source
-from wayeb_py.dsl.syntax.prefix_form import is_prefix_form
+from wayeb_py.dsl.syntax.prefix.which_form import is_prefix_form
 from wayeb_py.errors import DataError, SourceText
 
 

@@ -27,7 +27,6 @@ import numpy as np
 
 from wayeb_py.arrays import F64, I32, I64
 from wayeb_py.compiler.axes import Axis, Pair, Subject
-from wayeb_py.compiler.describe import subject_text
 from wayeb_py.compiler.limits import Limits
 from wayeb_py.compiler.pattern import CompiledPattern, compile_pattern, every_measure_of
 from wayeb_py.dsl import meaning as m
@@ -118,6 +117,8 @@ def why_written_out(pattern: CompiledPattern) -> str | None:
         return "no letter looks at the place: it is detected for all of them alike"
     for axis in placed:
         if not _is_stepped(axis):
+            from wayeb_py.compiler.describe import subject_text  # for start-up time
+
             return f"`{subject_text(axis.subject)}` is another for every place, however far it is"
     if all(_reach_m(axis) is None for axis in placed):
         return "no letter says how near the place has to be"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import floor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,6 @@ from wayeb_py.columns import Column, column_of, ticks_of
 from wayeb_py.compiler.automata.product import Group, form_groups
 from wayeb_py.compiler.for_each import Runnable
 from wayeb_py.compiler.patterns import CompiledPatterns
-from wayeb_py.engine.arrival.clean import Cleaner
 from wayeb_py.engine.arrival.conform import Conformer
 from wayeb_py.engine.arrival.entities import Entities
 from wayeb_py.engine.arrival.reorder import Reorderer, Rows
@@ -34,6 +33,9 @@ from wayeb_py.engine.values import Values
 from wayeb_py.errors import EventsError
 from wayeb_py.files.projection import Need
 from wayeb_py.kernels.ticks import NEVER
+
+if TYPE_CHECKING:
+    from wayeb_py.engine.arrival.clean import Cleaner
 
 
 class Binding:
@@ -62,7 +64,11 @@ class Binding:
         lateness = 0 if stream.lateness_s is None else floor(stream.lateness_s * self.ticks_per_s)
         self.ties = None if stream.order is None else TieOrder(stream.order, self.entities)
         self.reorderer = Reorderer(lateness, stream.order)
-        self.cleaner = None if stream.clean is None else Cleaner(stream, self.schema, self.ticks_per_s, self.forget)
+        self.cleaner: Cleaner | None = None
+        if stream.clean is not None:
+            from wayeb_py.engine.arrival.clean import Cleaner  # for start-up time
+
+            self.cleaner = Cleaner(stream, self.schema, self.ticks_per_s, self.forget)
         self.tiers = Tiers(patterns)
         self.cohorts = self.make_cohorts(list(enumerate(patterns.runnables)), 0)
         self.count: I64 = np.zeros(0, dtype=np.int64)

@@ -10,7 +10,7 @@ without waiting for silent ones, to drop forgotten ones, and to save only what h
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -27,17 +27,18 @@ from wayeb_py.engine.arrival.tie_order import Disorder
 from wayeb_py.engine.arrow_values import has_null_word, plain
 from wayeb_py.engine.binding import Binding
 from wayeb_py.engine.eviction import find_evictable, keep_entities
-from wayeb_py.engine.few.few_events import BatchOf, FewEvents
-from wayeb_py.engine.few.layout import ROOM
+from wayeb_py.engine.few import ROOM
 from wayeb_py.engine.ordered_recogniser import OrderedRecogniser
 from wayeb_py.engine.rows.detections import Detections
-from wayeb_py.engine.saved import changes
-from wayeb_py.engine.saved.changes import Changes
 from wayeb_py.engine.saved.operators import ENTITIES, is_list
 from wayeb_py.engine.saved.repeated_events import REPEATED
 from wayeb_py.errors import DataError
 from wayeb_py.files.projection import Need
 from wayeb_py.tally import NO_KEY, NO_TIME, Tally
+
+if TYPE_CHECKING:
+    from wayeb_py.engine.few.few_events import BatchOf, FewEvents
+    from wayeb_py.engine.saved.changes import Changes
 
 Aside = list[tuple[str, pa.RecordBatch]]  # (reason, rows); the caller takes them out
 
@@ -86,7 +87,7 @@ class EntityRecogniser(OrderedRecogniser):
         """The detections of some more events."""
         binding = self._bind(batch.schema)
         self.arrived = None
-        if batch.num_rows <= ROOM and (few := self._few_of(binding)) is not None:
+        if 0 < batch.num_rows <= ROOM and (few := self._few_of(binding)) is not None:
             conformed = binding.conform(batch)
             return self._step_few(few, batch.num_rows, lambda: conformed, few.fill_batch(conformed))
         return self._feed(binding, batch)
@@ -123,6 +124,8 @@ class EntityRecogniser(OrderedRecogniser):
     def _few_of(self, binding: Binding) -> FewEvents | None:
         """The way for a few events, where there is one; it goes with the binding."""
         if self._few_for is not binding:
+            from wayeb_py.engine.few.few_events import FewEvents  # for start-up time
+
             self._few_for = binding
             others = self._joiner is not None or self.repeats is not None or self._keeps_arrived
             self._few = None if others else FewEvents.of(binding, is_sorted=self.order == "sorted")
@@ -225,6 +228,8 @@ class EntityRecogniser(OrderedRecogniser):
 
     def note_changes(self) -> None:
         """Begins to note what changes, starting from the current state."""
+        from wayeb_py.engine.saved.changes import Changes  # for start-up time
+
         self._changes = Changes()
 
     def settle_changes(self) -> None:
@@ -249,6 +254,8 @@ class EntityRecogniser(OrderedRecogniser):
 
     def amend(self, data: bytes) -> I32:
         """Applies changes since the state that this recogniser is in; returns the entities concerned."""
+        from wayeb_py.engine.saved import changes  # for start-up time
+
         if is_list(data):
             raise DataError("these are not changes of this state", hint="remove them to go on from an older state")
         remembered = self._remembered()

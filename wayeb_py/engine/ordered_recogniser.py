@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,9 +29,7 @@ from wayeb_py.engine.rows.detection_rows import BatchDetections
 from wayeb_py.engine.rows.detection_schema import DetectionSchema
 from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.engine.rows.episodes import ChunkDetections, EpisodeJoiner
-from wayeb_py.engine.saved import state
 from wayeb_py.engine.saved.repeated_events import Repeats
-from wayeb_py.engine.saved.state import RecogniserState
 from wayeb_py.engine.stepping.steppers import Found
 from wayeb_py.engine.values import Chunk
 from wayeb_py.engine.watcher import Watcher
@@ -39,6 +37,9 @@ from wayeb_py.files.projection import Need
 from wayeb_py.kernels.arrival import ArrivedRows, WordArrays, arrive, forget_rows, settle
 from wayeb_py.kernels.order import mark_repeated
 from wayeb_py.tally import Tally
+
+if TYPE_CHECKING:
+    from wayeb_py.engine.saved.state import RecogniserState
 
 CHUNK_ROWS = 1 << 16
 
@@ -90,6 +91,8 @@ class OrderedRecogniser:
 
     def restore(self, data: bytes) -> None:
         """Continues from a saved state, at once or as soon as the first batch shows the types of the events."""
+        from wayeb_py.engine.saved import state  # for start-up time
+
         schema = state.saved_schema(data)
         self._saved, self._binding = data, None
         # Patterns that look at columns which the saved ones did not are bound by the first batch instead.
@@ -122,19 +125,27 @@ class OrderedRecogniser:
         if self._binding is None:
             self._binding = Binding(self.patterns, schema, CHUNK_ROWS, self.needs)
             if self._saved:
-                state.restore(RecogniserState(self._binding, self._joiner, self.repeats), self._saved)
+                from wayeb_py.engine.saved import state  # for start-up time
+
+                state.restore(state.RecogniserState(self._binding, self._joiner, self.repeats), self._saved)
                 self.counts.entities = len(self._binding.entities)
         return self._binding
 
     def save(self) -> bytes:
         """The state: small, versioned, with a fingerprint for each pattern; nothing where no event has told types."""
+        from wayeb_py.engine.saved import state  # for start-up time
+
         remembered = self._remembered()
         if remembered is None or (not len(remembered.binding.entities) and _has_unknown(remembered.binding.schema)):
             return self._saved or b""
         return state.save(remembered)
 
     def _remembered(self) -> RecogniserState | None:
-        return None if self._binding is None else RecogniserState(self._binding, self._joiner, self.repeats)
+        if self._binding is None:
+            return None
+        from wayeb_py.engine.saved.state import RecogniserState  # for start-up time
+
+        return RecogniserState(self._binding, self._joiner, self.repeats)
 
     # From order to found.
 

@@ -28,7 +28,6 @@ from wayeb_py.engine.operator import ClockOperator, Operator, StreamOperator
 from wayeb_py.engine.rows.detection_schema import DetectionSchema
 from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.engine.rows.joined_schema import fit, join_schemas
-from wayeb_py.engine.saved import state
 from wayeb_py.engine.saved.operators import (
     ENTITIES,
     OperatorState,
@@ -460,4 +459,8 @@ def saved_schema(data: bytes, stream: m.Stream, *, is_only: bool) -> pa.Schema |
     """The types of a stream's events that a saved state has read; None where it has read none."""
     fingerprint = "" if is_only else stream_fingerprint(stream)
     saved = state_of(unpack_operators(data), ENTITIES, fingerprint, stream.name or "")
-    return state.saved_schema(saved) if saved else None
+    if not saved:
+        return None
+    from wayeb_py.engine.saved import state  # for start-up time
+
+    return state.saved_schema(saved)

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numba as nb
 import numpy as np
 
 from wayeb_py.kernels.compiled import i32, i64, inlined, kernel, read_only
+from wayeb_py.kernels.structs import I32, I64
+
+# How keys become entity numbers.
+AS_THEY_ARE, DIRECTLY, BY_HASH = 0, 1, 2
+
+
+class KnownKeys(NamedTuple):
+    """The entities by key."""
+
+    how: int
+    number_of: I32  # [key - offset], or [slot]; below 0 where there is none
+    slots: I64  # keys by slot
+    offset: int
+    n_known: int
 
 
 @inlined

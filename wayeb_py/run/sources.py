@@ -22,7 +22,6 @@ from wayeb_py.files.output.set_aside import Aside
 from wayeb_py.files.output.write import OutputFile
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import EventReader, open_events
-from wayeb_py.files.sort import sort_events
 from wayeb_py.files.stores import Location, StorePath, located
 from wayeb_py.run.summary import Phase, Progress
 
@@ -129,6 +128,8 @@ class Sources:
         order = None if reader.wanted.order is None else reader.wanted.order.name
         unsorted = self._read(name, aside, "sorting")
         n_events = 0
+        from wayeb_py.files.sort import sort_events  # for start-up time
+
         for batch in sort_events(unsorted, reader.schema, reader.wanted.time.name, order):
             yield batch
             n_events += batch.num_rows

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 
 
-class _WithoutPandas(MetaPathFinder):
+class _Without(MetaPathFinder):
+    def __init__(self, hidden: str) -> None:
+        self.hidden = hidden
+
     def find_spec(self, name: str, path: object, target: object = None) -> None:
-        if name == "pandas":
+        if name == self.hidden:
             raise ImportError(name)
 
 
@@ -18,16 +23,28 @@ def spare_pandas() -> None:
     Arrow imports pandas, if it is installed, when it makes its first array, in case that comes from a data frame. No
     command has data frames, and the import takes half a second, which would be a third of the start of a run.
     """
-    if "pandas" in sys.modules:
-        return
-    import pyarrow as pa
+    if "pandas" not in sys.modules:
+        import pyarrow as pa
 
-    hidden = _WithoutPandas()
-    sys.meta_path.insert(0, hidden)
+        with _hidden("pandas"):
+            pa.array([0])
+
+
+def spare_cffi() -> None:
+    """Makes cffi invisible while numba looks for it: no kernel calls C through it, and it brings a parser of C."""
+    if "cffi" not in sys.modules:
+        with _hidden("cffi"):
+            import numba.core.typing.cffi_utils  # noqa: F401
+
+
+@contextmanager
+def _hidden(name: str) -> Iterator[None]:
+    finder = _Without(name)
+    sys.meta_path.insert(0, finder)
     try:
-        pa.array([0])
+        yield
     finally:
-        sys.meta_path.remove(hidden)
+        sys.meta_path.remove(finder)
 
 
 def compile_kernels(n_processes: int = 1) -> None:

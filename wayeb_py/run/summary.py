@@ -80,8 +80,6 @@ def summarise(
     by_stream: Mapping[str, Tally] | None = None,
 ) -> Summary:
     """The counts of any engine as a summary; `by_stream` where patterns read several streams."""
-    from wayeb_py.engine.arrival.clean import losses  # for start-up time
-
     tallies = dict(by_stream or {}) or dict.fromkeys(patterns.by_stream, tally)
     reasons = dict(aside.reasons)
     if tally.late_for_clock:  # also those that were late for their own entity, and set aside for that
@@ -103,9 +101,17 @@ def summarise(
         warnings=[
             warning
             for name, own in tallies.items()
-            for warning in losses(own.cleaned, own.events, patterns.by_stream[name].stream.clean)
+            for warning in _losses(own.cleaned, own.events, patterns.by_stream[name].stream.clean)
         ],
         notes=list(patterns.knowledge.notes),
         out=None if out is None else str(out),
         aside_file=str(aside.path) if aside.path is not None and aside.reasons else None,
     )
+
+
+def _losses(cleaned: Mapping[str, int], n_events: int, what: str | None) -> list[str]:
+    if not cleaned:
+        return []
+    from wayeb_py.engine.arrival.clean import losses  # for start-up time
+
+    return losses(cleaned, n_events, what)

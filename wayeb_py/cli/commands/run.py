@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wayeb_py.cli.commands.map import draw_run, refuse_to_draw
 from wayeb_py.cli.event_files import read_data, read_lateness, time_unit_of
 from wayeb_py.cli.exit_codes import explained, misuse
 from wayeb_py.cli.option_groups import grouped
@@ -130,11 +129,14 @@ def run_patterns(
     paths = read_data(patterns, data or [])
     data = [path for own in paths.values() for path in own]
     if map_page is not None:
+        from wayeb_py.cli.commands.map import refuse_to_draw  # for start-up time
+
         refuse_to_draw(patterns, data, out)
     chosen, why = choose_engine(engine, on_spark, data, state)
     late = [part.stream.lateness_s is not None for part in patterns.by_stream.values()]
     show_warnings(patterns, strict, in_order=not any(late) and "-" not in data)
     startup.spare_pandas()
+    startup.spare_cffi()
     left_out: dict[str, tuple[str, ...]] = {}
     if skip_missing:
         patterns, left_out = leave_out(patterns, paths)
@@ -160,6 +162,8 @@ def run_patterns(
             summary.engine = f"local: {why}"
     summary.left_out = left_out
     if map_page is not None:
+        from wayeb_py.cli.commands.map import draw_run  # for start-up time
+
         draw_run(patterns, data, summary.out, map_page, since_s, until_s)
     if as_json:
         stream = sys.stderr if out == "-" else sys.stdout

@@ -32,6 +32,7 @@ def run_examples_of_files(
     failures: list[Diagnostic] = []
     n_examples = 0
     startup.spare_pandas()
+    startup.spare_cffi()
     for path in find_whole_files(files):
         patterns = compiling.compile([path])
         show_warnings(patterns, strict, in_order=True)

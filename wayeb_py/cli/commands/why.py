@@ -46,6 +46,7 @@ def explain_detection(
     if other is not None and not is_pair:
         misuse(f"`{pattern}` is about one entity: leave --other out")
     startup.spare_pandas()
+    startup.spare_cffi()
     from wayeb_py.why.entity_words import read_events, words_of
     from wayeb_py.why.explain import explain
     from wayeb_py.why.pairs.explain import explain_pair

@@ -18,8 +18,15 @@ import pyarrow.compute as pc
 
 from wayeb_py.arrays import I32, I64
 from wayeb_py.errors import EventsError
-from wayeb_py.kernels.few.step_few import AS_THEY_ARE, BY_HASH, DIRECTLY, KnownKeys
-from wayeb_py.kernels.keys import number_dense_keys, number_keys, rehash
+from wayeb_py.kernels.keys import (
+    AS_THEY_ARE,
+    BY_HASH,
+    DIRECTLY,
+    KnownKeys,
+    number_dense_keys,
+    number_keys,
+    rehash,
+)
 
 DIRECT_RANGE = 1 << 22  # entries of a direct table: 16 MiB
 HASHED_AT_ONCE = 1 << 13

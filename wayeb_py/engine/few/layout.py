@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -18,18 +19,18 @@ from wayeb_py.columns import Column, kind_of
 from wayeb_py.compiler.axes import Axis
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.binding import Binding
+from wayeb_py.engine.few import ROOM
 from wayeb_py.engine.few.taken_values import Take, range_of, take_bool, take_integer, take_key, take_number, take_text
 from wayeb_py.engine.few.taken_values import take_time as take_ticks
 from wayeb_py.engine.rows.detection_schema import value_type
-from wayeb_py.engine.stepping.cohort import Cohort, Stepper
+from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.engine.stepping.encode import Encoder
-from wayeb_py.engine.stepping.place_stepper import PlaceStepper
-from wayeb_py.engine.stepping.register_stepper import RegisterStepper
-from wayeb_py.engine.stepping.start_stepper import StartStepper
 from wayeb_py.engine.stepping.steppers import TableStepper
 from wayeb_py.kernels.few.step_few import ELAPSED, GIVEN, INTEGER, NUMBER, AxisCells
 
-ROOM = 32  # so many events at most are a few
+if TYPE_CHECKING:
+    from wayeb_py.engine.stepping.cohort import Stepper
+
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +65,9 @@ def lay_out_few(binding: Binding) -> Layout | None:
     cohort = binding.cohorts[0]
     if cohort.measures or cohort.disjoint:
         return None
-    if any(isinstance(stepper, StartStepper | RegisterStepper) for stepper in cohort.steppers):
+    if any(pattern.has_each_start or pattern.memory is not None for pattern in cohort.patterns.values()):
         return None
-    if cohort.seen is not None or any(isinstance(stepper, PlaceStepper) for stepper in cohort.steppers):
+    if cohort.seen is not None or cohort.placed:
         return None
     if stream.order is not None or binding.reorderer.lateness or binding.key == binding.time:
         return None

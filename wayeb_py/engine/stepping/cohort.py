@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from math import floor
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,11 +24,7 @@ from wayeb_py.compiler.pattern import CompiledPattern
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import walk
 from wayeb_py.engine.stepping.encode import Encoder
-from wayeb_py.engine.stepping.measures import MatchMeasures, of_pattern
-from wayeb_py.engine.stepping.place_stepper import PlaceStepper
-from wayeb_py.engine.stepping.register_stepper import RegisterStepper
-from wayeb_py.engine.stepping.start_stepper import Disjoint, StartStepper
-from wayeb_py.engine.stepping.steppers import Found, RunStepper, TableStepper
+from wayeb_py.engine.stepping.steppers import Found, RunStepper, TableStepper, of_pattern
 from wayeb_py.engine.values import POSITION_BEFORE, Chunk, Values
 from wayeb_py.kernels.encode import add_looked_up
 from wayeb_py.kernels.step_tables import Windows
@@ -37,7 +34,13 @@ from wayeb_py.kernels.ticks import NEVER
 NO_WINDOW = 2**63 - 1
 MOST_QUESTIONS = 12  # about places, answered together: all ways to answer them are in one table
 
-Stepper = TableStepper | RunStepper | PlaceStepper
+if TYPE_CHECKING:
+    from wayeb_py.engine.stepping.measures import MatchMeasures
+    from wayeb_py.engine.stepping.place_stepper import PlaceStepper
+    from wayeb_py.engine.stepping.register_stepper import RegisterStepper
+    from wayeb_py.engine.stepping.start_stepper import Disjoint
+
+    Stepper = TableStepper | RunStepper | PlaceStepper
 
 
 class Cohort:
@@ -67,19 +70,28 @@ class Cohort:
         # With a single stepper its codes are summed at once and the cells of the axes are never written down.
         self._direct = len(groups) + len(simulated) == 1 and not placed
         windows = _windows(self.patterns, ticks_per_s)
-        self.placed = [PlaceStepper(number, runnable, axes, windows, values) for number, runnable, _ in placed]
+        self.placed: list[PlaceStepper] = []
+        if placed:
+            from wayeb_py.engine.stepping.place_stepper import PlaceStepper  # for start-up time, as those below
+
+            self.placed = [PlaceStepper(number, runnable, axes, windows, values) for number, runnable, _ in placed]
+        self.remembering: list[RegisterStepper] = []
         self.steppers: list[Stepper] = [
             *(TableStepper(group, axes, self._direct, windows) for group in groups),
             *(self._simulated(number, pattern, axes, windows, ticks_per_s) for number, pattern in simulated),
             *self.placed,
         ]
-        self.disjoint = [
-            Disjoint(number, pattern) for number, pattern in self.patterns.items() if pattern.which == "without overlap"
-        ]
-        self.measures = [
-            MatchMeasures(number, pattern, self._stepper_of(number), values)
-            for number, pattern in self.patterns.items() if pattern.measures
-        ]  # fmt: skip
+        self.disjoint: list[Disjoint] = []
+        self.measures: list[MatchMeasures] = []
+        for number, pattern in self.patterns.items():
+            if pattern.which == "without overlap":
+                from wayeb_py.engine.stepping.start_stepper import Disjoint
+
+                self.disjoint.append(Disjoint(number, pattern))
+            if pattern.measures:
+                from wayeb_py.engine.stepping.measures import MatchMeasures
+
+                self.measures.append(MatchMeasures(number, pattern, self._stepper_of(number), values))
         self._asked = _questions(axes, self.steppers[0].strides if self._direct else None)
         asked = {number for asked in self._asked for number in asked.axes}
         self._encoded = [(number, one) for number, one in enumerate(self.encoders) if number not in asked]
@@ -91,9 +103,16 @@ class Cohort:
     ) -> RunStepper:
         """What steps a pattern run by run."""
         if pattern.memory is not None:
-            return RegisterStepper(number, pattern, axes, self._direct, windows, self.values, ticks_per_s)
-        kind = StartStepper if pattern.has_each_start else RunStepper
-        return kind(number, pattern, axes, self._direct, windows)
+            from wayeb_py.engine.stepping.register_stepper import RegisterStepper  # for start-up time
+
+            stepper = RegisterStepper(number, pattern, axes, self._direct, windows, self.values, ticks_per_s)
+            self.remembering.append(stepper)
+            return stepper
+        if pattern.has_each_start:
+            from wayeb_py.engine.stepping.start_stepper import StartStepper  # for start-up time
+
+            return StartStepper(number, pattern, axes, self._direct, windows)
+        return RunStepper(number, pattern, axes, self._direct, windows)
 
     def _stepper_of(self, number: int) -> Stepper:
         """What steps a pattern."""
@@ -114,11 +133,10 @@ class Cohort:
         for stepper in self.placed:
             for subject in stepper.subjects():
                 yield from _looking_back(subject)
-        for one in self.steppers:
-            if isinstance(one, RegisterStepper):
-                yield one.words_key
-                for test in one.tests:
-                    yield from _looking_back(test)
+        for one in self.remembering:
+            yield one.words_key
+            for test in one.tests:
+                yield from _looking_back(test)
         for measures in self.measures:
             for measure in measures.measures:
                 yield measure  # the words of a text at the first event

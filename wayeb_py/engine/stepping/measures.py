@@ -259,29 +259,3 @@ def _each_once(owner: npt.NDArray[Any], start: I64) -> tuple[I64, I64]:
     again = np.zeros(len(owner), dtype=bool)
     again[1:] = (owner[1:] == owner[:-1]) & (start[1:] == start[:-1])
     return owner[~again], start[~again]
-
-
-def nothing_found() -> Found:
-    """No detections."""
-    none, no_rows = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
-    return Found(no_rows, no_rows, none, none)
-
-
-def of_pattern(parts: list[Found], number: int) -> tuple[list[Found], Found]:
-    """Detections of other patterns, and those of one."""
-    others: list[Found] = []
-    own = [nothing_found()]
-    for part in parts:
-        is_own = part.pattern == number
-        if is_own.any():
-            own.append(part if is_own.all() else part.where(is_own))
-            if is_own.all():
-                continue
-            part = part.where(~is_own)
-        others.append(part)
-    has_places = any(part.place is not None for part in own)
-    place = np.concatenate([part.place for part in own if part.place is not None]) if has_places else None
-    row, pattern, start_seq, start_ts = (
-        np.concatenate([getattr(part, name) for part in own]) for name in ("row", "pattern", "start_seq", "start_ts")
-    )
-    return others, Found(row, pattern, start_seq, start_ts, place)

@@ -52,6 +52,22 @@ def in_one(parts: list[Found]) -> list[Found]:
     return [Found(**arrays, place=np.concatenate(places) if places else None)]
 
 
+def of_pattern(parts: list[Found], number: int) -> tuple[list[Found], Found]:
+    """Detections of other patterns, and those of one."""
+    others: list[Found] = []
+    none, no_rows = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
+    own = [Found(no_rows, no_rows, none, none)]
+    for part in parts:
+        is_own = part.pattern == number
+        if is_own.any():
+            own.append(part if is_own.all() else part.where(is_own))
+            if is_own.all():
+                continue
+            part = part.where(~is_own)
+        others.append(part)
+    return others, in_one(own)[0]
+
+
 class Coder:
     """A stepper's codes from the cells of all axes."""
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wayeb_py.kernels.compiled import i64, inlined, kernel, two_i64
-from wayeb_py.kernels.keys import first_slot
+from wayeb_py.kernels.keys import AS_THEY_ARE, DIRECTLY, KnownKeys, first_slot
 from wayeb_py.kernels.step_tables import KeptStates, ProductTables, ReportLists, Windows
 from wayeb_py.kernels.stepping import (
     ChunkRows,
@@ -27,8 +27,6 @@ from wayeb_py.kernels.stepping import (
 from wayeb_py.kernels.structs import F64, I32, I64, U8, U16, struct
 from wayeb_py.kernels.ticks import NEVER, span
 
-# How keys become entity numbers.
-AS_THEY_ARE, DIRECTLY, BY_HASH = 0, 1, 2
 # What the cell of an axis is found from.
 GIVEN, NUMBER, INTEGER, ELAPSED = 0, 1, 2, 3
 
@@ -41,16 +39,6 @@ class FewRows(NamedTuple):
     integers: I64  # or cells
     absent: U8  # of integers: 1 where missing
     room: int
-
-
-class KnownKeys(NamedTuple):
-    """The entities by key."""
-
-    how: int
-    number_of: I32  # [key - offset], or [slot]; below 0 where there is none
-    slots: I64  # keys by slot
-    offset: int
-    n_known: int
 
 
 class KeptWords(NamedTuple):

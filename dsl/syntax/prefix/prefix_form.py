@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.errors.syntax_error import PatternSyntaxError, TreeHeightError
 from wayeb_py.dsl.syntax.lexicon import BLANK
-from wayeb_py.dsl.syntax.prefix_heads import (
+from wayeb_py.dsl.syntax.prefix.prefix_heads import (
     BARE,
     COUNTED,
     OPERATORS,
@@ -44,10 +44,8 @@ _TOKEN = re.compile(
 )
 
 
-def is_prefix_form(text: str) -> bool:
-    """Whether a text is in the older form: it begins with an operator, a predicate or options, never with a keyword."""
-    blank = BLANK.match(text)
-    start = blank.end() if blank else 0
+def begins_prefix_form(text: str, start: int) -> bool:
+    """Whether an operator, a predicate or options of the older form stand at a place."""
     predicate = rf"TruePredicate\b|(?:{'|'.join(PREDICATES)}|\w+(?:Attr|AttrStr|Predicate))\s*\("
     operator = r"[;+*!#@^|~-]\s*\("
     option = rf"\{{\s*(?:{'|'.join(_OPTIONS)})\s*:"
