@@ -21,6 +21,7 @@ from typing import Any, Literal, cast
 from wayeb_py.dsl.syntax import lexicon
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.errors import expressions as expression_errors
+from wayeb_py.dsl.syntax.errors import habits
 from wayeb_py.dsl.syntax.errors import numbers as number_errors
 from wayeb_py.dsl.syntax.errors import rules as rule_errors
 from wayeb_py.dsl.syntax.errors.syntax_error import TreeHeightError
@@ -298,8 +299,6 @@ class _Reader:
             if frame.after_in:
                 raise expression_errors.square_set(frame.opening)
             if frame.kind in ("file", "("):
-                from wayeb_py.dsl.syntax.errors import habits  # for start-up time
-
                 raise habits.position_as_pair(self.text, frame.opening, token) or expression_errors.stray_comma(
                     token, self.tokens[self.at - 1], self.tokens[self.at + 1]
                 )

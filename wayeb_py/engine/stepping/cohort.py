@@ -72,7 +72,7 @@ class Cohort:
         windows = _windows(self.patterns, ticks_per_s)
         self.placed: list[PlaceStepper] = []
         if placed:
-            from wayeb_py.engine.stepping.place_stepper import PlaceStepper  # for start-up time, as those below
+            from wayeb_py.engine.stepping.place_stepper import PlaceStepper  # for start-up time
 
             self.placed = [PlaceStepper(number, runnable, axes, windows, values) for number, runnable, _ in placed]
         self.remembering: list[RegisterStepper] = []
@@ -85,11 +85,11 @@ class Cohort:
         self.measures: list[MatchMeasures] = []
         for number, pattern in self.patterns.items():
             if pattern.which == "without overlap":
-                from wayeb_py.engine.stepping.start_stepper import Disjoint
+                from wayeb_py.engine.stepping.start_stepper import Disjoint  # for start-up time
 
                 self.disjoint.append(Disjoint(number, pattern))
             if pattern.measures:
-                from wayeb_py.engine.stepping.measures import MatchMeasures
+                from wayeb_py.engine.stepping.measures import MatchMeasures  # for start-up time
 
                 self.measures.append(MatchMeasures(number, pattern, self._stepper_of(number), values))
         self._asked = _questions(axes, self.steppers[0].strides if self._direct else None)
