@@ -1,9 +1,10 @@
-"""What test modules share: the command, and one Spark session, Kafka broker and S3 server a process: they start slowly.
+"""What test modules share: the command, and one Spark session, Kafka broker, S3 server and browser a process: they
+start slowly.
 
 With several workers (`pytest -n 4 --dist loadgroup`) the tests that share a JVM form three groups of about equal cost,
-which begin first, each on a worker: streams, batches, and what has a broker or kills. All other tests go one by one to
-the worker that is free, the longest first: no worker is left with a long tail. There are more workers than processors
-on a machine of two, since tests on Spark often wait.
+which begin first, each on a worker: streams, batches, and what has a broker or kills. All other tests go file by file
+to the worker that is free, the longest files first: no worker is left with a long tail, and what the tests of a file
+share is made once. There are more workers than processors on a machine of two, since tests on Spark often wait.
 """
 
 from __future__ import annotations
@@ -14,23 +15,41 @@ import warnings
 from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 from hypothesis import settings as hypothesis_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from xdist.scheduler import LoadGroupScheduling
 
     from tests.cli.ended_command import Wayeb
+    from tests.view.browser import Browser
     from tools.kafka.broker import Broker
     from tools.s3_server import S3Server
     from wayeb_py.files.stores import StorePath
 
-PARALLEL = Path(__file__).parent / "parallel"
+TESTS = Path(__file__).parent
+PARALLEL = TESTS / "parallel"
 STREAMS = [PARALLEL / folder for folder in ("stream", "recovery", "health")]
 KILLS = PARALLEL / "recovery" / "test_kills.py"
-LONG = [KILLS, PARALLEL, Path(__file__).parent / "docs"]  # the longest first
+LONG = [  # half a minute and more on a busy machine, the longest first; `--durations` or the report for JUnit tells
+    KILLS,
+    *(
+        TESTS / file
+        for file in (
+            "parallel/spark/test_ship.py", "docs/test_docs.py", "simulate/test_generators.py", "engine/test_corpus.py",
+            "library/test_table.py", "parallel/stream/test_core.py", "engine/test_properties.py",
+            "parallel/recovery/test_mending.py", "spatial/test_index.py", "parallel/batch/test_moved.py",
+            "simulate/test_staged_scenes.py", "library/test_library.py", "library/test_encounters.py",
+            "pairs/test_operator.py", "several/test_against_oracle.py", "engine/test_for_each_by_hand.py",
+            "dsl/test_fuzz.py", "engine/test_few.py", "compiler/test_for_each.py", "explained/test_bounds.py",
+            "engine/test_silence.py", "spatial/test_ways.py", "providers/test_convert.py",
+        )
+    ),
+    PARALLEL,
+]  # fmt: skip
 
 # Continuous integration tries the same cases at every run, so that a case found by chance stops the change that brings
 # it in and no other; `make test` and `make soak` on a developer's machine draw new ones.
@@ -40,6 +59,7 @@ if os.environ.get("CI"):
 
 # Sessions of tests are short, and so are those of the commands that tests start: each costs what its start costs.
 os.environ.setdefault("WAYEB_SPARK_QUICK", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads spin, and each worker would have some
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:+UseSerialGC")  # half the memory, and no threads that collect
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(PARALLEL / "quick_python")]))
 
@@ -52,6 +72,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_turn)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadGroupScheduling | None:
+    """Where tests go by groups, those of a file that are in none go together, and not one by one."""
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadGroupScheduling
+
+    class ByGroupOrFile(LoadGroupScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            group: str = super()._split_scope(nodeid)
+            return nodeid.partition("::")[0] if group == nodeid else group
+
+    return ByGroupOrFile(config, log)
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Refuses to go on where pytest-xdist does not see the groups: each worker would start a Spark of its own."""
     if getattr(session.config.option, "loadgroup", False):
@@ -60,7 +95,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             raise pytest.UsageError(f"pytest-xdist does not see the group of {unseen[0].nodeid}: take another pytest")
 
 
-GROUPS = ["broker", "streams", "batches", "browser", "stores", None]  # None: no group, the test goes alone
+GROUPS = ["broker", "streams", "batches", "browser", "stores", None]  # None: no group, the file's tests go together
 
 
 def _group(item: pytest.Item) -> str | None:
@@ -175,6 +210,22 @@ def broker() -> Iterator[Broker]:
         pytest.skip(f"no Kafka broker here: {error}")
     with Broker() as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    from benchmarks.harness.chromium import REMEDY, start_chromium
+    from tests.view.browser import Browser
+
+    driver = start_chromium(tmp_path_factory.mktemp("profile"))
+    if driver is None:
+        if os.environ.get("CI"):
+            pytest.fail(REMEDY)
+        pytest.skip(REMEDY)
+    try:
+        yield Browser(driver, tmp_path_factory.mktemp("pages"))
+    finally:
+        driver.quit()
 
 
 @pytest.fixture(scope="session")

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from selenium import webdriver
 
-from benchmarks.harness.chromium import REMEDY, start_chromium
 from tests.polling import poll
 
 
@@ -66,16 +63,3 @@ class Browser:
     def _log(self, kind: str) -> list[dict[str, Any]]:
         entries: list[dict[str, Any]] = self.driver.get_log(kind)  # type: ignore[no-untyped-call]
         return entries
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    driver = start_chromium(tmp_path_factory.mktemp("profile"))
-    if driver is None:
-        if os.environ.get("CI"):
-            pytest.fail(REMEDY)
-        pytest.skip(REMEDY)
-    try:
-        yield Browser(driver, tmp_path_factory.mktemp("pages"))
-    finally:
-        driver.quit()

@@ -8,7 +8,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 
 from benchmarks.inputs.map_scene import made_encounters, made_tracks
-from tests.view.browser import Browser, browser  # noqa: F401 (a fixture)
+from tests.view.browser import Browser
 from tests.view.test_browser import colourful
 from wayeb_py.view.page import render_page
 from wayeb_py.view.read_detections import ShownEpisode
@@ -45,7 +45,7 @@ DARK = ShownEpisode("Dark", None, "3", minute(25), minute(29), 1, minute(29), No
 
 
 @pytest.fixture
-def page(browser: Browser) -> Browser:  # noqa: F811
+def page(browser: Browser) -> Browser:
     browser.show(two_and_one(MEETING, DARK))
     return browser
 
@@ -239,7 +239,7 @@ def test_a_time_after_the_last_event_still_shows_the_silence(page: Browser) -> N
     assert page.text("#episodes .name") == "Dark · Cora"
 
 
-def test_in_a_harbour_there_are_lines_only_between_those_who_are_near_now(browser: Browser) -> None:  # noqa: F811
+def test_in_a_harbour_there_are_lines_only_between_those_who_are_near_now(browser: Browser) -> None:
     tracks = made_tracks(40, 100)
     episodes = made_encounters(tracks, 900, 30)
     scene, drawn = build_scene("Harbour", tracks, episodes)
@@ -256,7 +256,7 @@ def test_in_a_harbour_there_are_lines_only_between_those_who_are_near_now(browse
     assert browser.faults() == []
 
 
-def test_what_has_neither_pairs_nor_silences_is_drawn_as_before(browser: Browser) -> None:  # noqa: F811
+def test_what_has_neither_pairs_nor_silences_is_drawn_as_before(browser: Browser) -> None:
     browser.show(two_and_one(ShownEpisode("Alone", None, "1", minute(10), minute(40), 5, minute(12))))
     assert browser.text("#episodes .name") == "Alone · Anna"
     assert browser.driver.find_elements(By.CSS_SELECTOR, "#episodes .who") == []
