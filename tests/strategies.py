@@ -27,12 +27,12 @@ settings.register_profile("long", deadline=None, max_examples=5_000)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
 settings.load_profile(PROFILE)
 N_EXAMPLES_FACTOR = 20 if PROFILE == "long" else 1
-ENOUGH = 25  # a test that asks for no more gets them always
+ENOUGH = 15  # a test that asks for no more gets them always
 
 
 def examples(n: int) -> int:
-    """How many cases a test tries that asks for n: two in five of them at every change."""
-    return max(min(n, ENOUGH), 2 * n // 5) if PROFILE == "ci" else n * N_EXAMPLES_FACTOR
+    """How many cases a test tries that asks for n: three in ten of them at every change, and all in `make soak`."""
+    return max(min(n, ENOUGH), 3 * n // 10) if PROFILE == "ci" else n * N_EXAMPLES_FACTOR
 
 def seeds(n: int, always: int) -> list[Any]:
     """The seeds of a test that asks for n: so many at every change, the others in `make soak`."""
