@@ -98,15 +98,19 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/bin/pip
 	@$(COMPILE)
 	@touch $@
 
-# Compiling and fetching go on at the same time; .ci/browser, .ci/java and .ci/kafka one after another, since apt-get
-# lets only one of them work.
+# What the kernels need is installed first, so that they are compiled while the many packages of the tests are fetched
+# and unpacked, which takes one processor, or none. Should one of those replace a package under the compiler, it goes on
+# afterwards with what is missing. .ci/browser, .ci/java and .ci/kafka run one after another, since apt-get lets only one
+# of them work.
 $(VENV)/.installed-test: pyproject.toml | $(VENV)/bin/pip
-	@echo "==> installing wayeb_py, and what its tests and benchmarks need, into $(VENV) (once)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,bench]'
-	@echo "==> compiling the kernels (once), while a browser, Java and Kafka are fetched"
-	@set -e; $(COMPILE) & kernels=$$!; \
-		sh .ci/browser; sh .ci/java; VENV=$(VENV) sh .ci/kafka; \
-		wait $$kernels
+	@echo "==> installing wayeb_py into $(VENV) (once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@echo "==> compiling the kernels (once), while what tests and benchmarks need is installed, a browser, Java and Kafka too"
+	@set -e; $(COMPILE) 2>/dev/null & kernels=$$!; \
+		{ sh .ci/browser; sh .ci/java; } & system=$$!; \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,bench]'; \
+		wait $$system; VENV=$(VENV) sh .ci/kafka; \
+		wait $$kernels || $(COMPILE)
 	@echo "==> archiving Spark's classes, so that it starts sooner (once)"
 	@$(BIN)/python -m wayeb_py.parallel.spark.class_archive || true
 	@touch $(VENV)/.installed $@
