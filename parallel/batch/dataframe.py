@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import pyarrow as pa
 
 from wayeb_py.compiler.placement import place_all
-from wayeb_py.compiler.streams import no_such_stream, quoted
+from wayeb_py.compiler.streams import given_by_stream, one_for_several
 from wayeb_py.errors import DataError, EventsError
 from wayeb_py.files.formats.arrow_types import TEXT, conform, is_text, plain, served_type
 from wayeb_py.files.formats.block import TimeRange
@@ -102,25 +102,16 @@ def recognise(
 
 def frames_by_stream(patterns: Patterns, events: DataFrame | Mapping[str, DataFrame]) -> dict[str, DataFrame]:
     """The data frame of each stream that patterns read; DataError where one has none, or nothing says whose it is."""
-    read, names = list(patterns.by_stream), [stream.name or "" for stream in patterns.meaning.streams]
+    read, streams = list(patterns.by_stream), patterns.meaning.streams
     if not read:
         raise DataError(
             "these rules read facts alone, and no events", hint="run them in one process: `patterns.recognise()`"
         )
-    if not isinstance(events, Mapping):
-        if len(names) > 1:
-            raise DataError(
-                f"this file has {len(names)} streams, and one data frame is no answer",
-                hint=f"give one for each, by the names {quoted(read)}",
-            )
-        return {read[0]: events}
-    for name in events:
-        if name not in names:
-            raise no_such_stream(str(name), names)
-    for name in read:
-        if name not in events:
-            raise DataError(f"there are no events of the stream `{name}`", hint=f'give a data frame: "{name}": …')
-    return {name: events[name] for name in read}
+    if isinstance(events, Mapping):
+        return given_by_stream(read, streams, events, "data frame")
+    if len(streams) > 1:
+        raise one_for_several(streams, read, "data frame")
+    return {read[0]: events}
 
 
 def _taken(events: DataFrame, wanted: Wanted) -> tuple[DataFrame, pa.Schema]:

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, TypeVar
 
 from wayeb_py.compiler.needed_columns import reads
 from wayeb_py.compiler.rule_inputs import rule_reads
 from wayeb_py.dsl import meaning as m
 from wayeb_py.errors import DataError
 
+Given = TypeVar("Given")
 Settings = float | Fraction | Mapping[str, float | Fraction]
 
 
@@ -75,6 +76,29 @@ def asked_of_the_past(meaning: m.Meaning, stream: m.Stream) -> list[m.Detected |
 def stream_fingerprint(stream: m.Stream) -> str:
     """Changes with everything that would give the state of a stream's entities another meaning."""
     return " ".join(str(part) for part in (stream.name, stream.key, stream.time, stream.time_unit))
+
+
+def given_by_stream(
+    read: Iterable[str], streams: Sequence[m.Stream], given: Mapping[str, Given], noun: str
+) -> dict[str, Given]:
+    """What a caller gives for each stream that patterns read; DataError for a name that no stream has, and for a stream
+    without any."""
+    names = [stream.name or "" for stream in streams]
+    for name in given:
+        if name not in names:
+            raise no_such_stream(str(name), names)
+    for name in read:
+        if name not in given:
+            raise DataError(f"there are no events of the stream `{name}`", hint=f'give a {noun} for it: "{name}": …')
+    return {name: given[name] for name in read}
+
+
+def one_for_several(streams: Sequence[m.Stream], read: Iterable[str], noun: str) -> DataError:
+    """The error where a caller gives one table or data frame for a file of several streams."""
+    return DataError(
+        f"this file has {len(streams)} streams, and one {noun} is no answer",
+        hint=f"give a {noun} for each: {{" + ", ".join(f'"{name}": …' for name in read) + "}",
+    )
 
 
 def no_such_stream(name: str, names: Sequence[str]) -> DataError:

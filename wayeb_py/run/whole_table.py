@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wayeb_py.compiler.streams import no_such_stream
+from wayeb_py.compiler.streams import given_by_stream, one_for_several
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.arrival.input_tables import as_table
 from wayeb_py.engine.arrival.reorder import ranks_of_ties
@@ -19,7 +19,7 @@ from wayeb_py.engine.arrival.tie_order import Disorder
 from wayeb_py.engine.arrow_values import takeable
 from wayeb_py.engine.recogniser import Order, Recogniser, call_listeners
 from wayeb_py.engine.rows.detections import Detections
-from wayeb_py.errors import DataError, EventsError
+from wayeb_py.errors import EventsError
 
 if TYPE_CHECKING:
     from wayeb_py.compiler.patterns import CompiledPatterns
@@ -53,19 +53,12 @@ def tables_by_stream(patterns: CompiledPatterns, events: Any) -> dict[str, pa.Ta
     if len(patterns.meaning.streams) == 1:
         (name,) = parts
         return {name: as_table(events, [need.column for need in parts[name].needs])}
-    names = [stream.name or "" for stream in patterns.meaning.streams]
-    if not isinstance(events, Mapping) or not set(events) & set(names):
-        raise DataError(
-            f"this file has {len(names)} streams, and one table is no answer",
-            hint="give a table for each: " + ", ".join(f'{{"{name}": …' for name in parts) + "}",
-        )
-    for name in events:
-        if name not in names:
-            raise no_such_stream(str(name), names)
-    for name in parts:
-        if name not in events:
-            raise DataError(f"there are no events of the stream `{name}`", hint=f'give a table for it: "{name}": …')
-    return {name: as_table(events[name], [need.column for need in part.needs]) for name, part in parts.items()}
+    streams = patterns.meaning.streams
+    # A mapping without any of their names is one table, given by its columns.
+    if not isinstance(events, Mapping) or not set(events) & {stream.name or "" for stream in streams}:
+        raise one_for_several(streams, parts, "table")
+    given = given_by_stream(parts, streams, events, "table")
+    return {name: as_table(own, [need.column for need in parts[name].needs]) for name, own in given.items()}
 
 
 def _run(
