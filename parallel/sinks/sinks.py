@@ -40,7 +40,7 @@ class Batch:
         self.number = number
         self.aside = aside  # NDJSON
         self.counts = list(counts)  # one a partition and group
-        self._parts = [partial(itself, found)] if found is not None else list(parts)
+        self.parts = [partial(itself, found)] if found is not None else list(parts)
 
     def tally(self) -> Tally:
         """What its tasks counted, together."""
@@ -51,17 +51,17 @@ class Batch:
 
     @property
     def has_found(self) -> bool:
-        return bool(self._parts)
+        return bool(self.parts)
 
     def tables(self) -> Iterator[pa.Table]:
         """What was found, in parts that fit the memory whatever the amount."""
-        for part in self._parts:
+        for part in self.parts:
             yield part()
 
     @property
     def found(self) -> pa.Table | None:
         """All of it at once; None where nothing was found."""
-        return pa.concat_tables(self.tables()) if self._parts else None
+        return pa.concat_tables(self.tables()) if self.parts else None
 
 
 def itself(table: pa.Table) -> pa.Table:

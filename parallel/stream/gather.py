@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from wayeb_py.engine.rows.detection_schema import STALE
 from wayeb_py.files.formats.arrow_types import plain
 from wayeb_py.files.output.table_text import plain_table
 from wayeb_py.parallel.sinks.sinks import Batch
@@ -21,6 +22,8 @@ from wayeb_py.parallel.wire.parcel import unpack, unpack_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from wayeb_py.engine.levels.validity import Validity
 
 
 def gather(parcels: DataFrame, number: int, columns: pa.Schema, overflow: Overflow) -> Batch:
@@ -45,6 +48,19 @@ def gather(parcels: DataFrame, number: int, columns: pa.Schema, overflow: Overfl
 
 def _open(fetch: Callable[[], bytes | pa.Buffer], columns: pa.Schema) -> pa.Table:
     return aligned(unpack(fetch()), columns)
+
+
+def marked(batch: Batch, validity: Validity, now_s: float) -> Batch:
+    """The batch with `stale` in its detections, by the time at which it leaves."""
+    parts = [partial(_mark, part, validity, now_s) for part in batch.parts]
+    return Batch(batch.number, aside=batch.aside, counts=batch.counts, parts=parts)
+
+
+def _mark(part: Callable[[], pa.Table], validity: Validity, now_s: float) -> pa.Table:
+    table = part()
+    if STALE in table.column_names:
+        table = table.drop_columns([STALE])
+    return validity.judge(table, now_s, drops=False).table
 
 
 def aligned(table: pa.Table, columns: pa.Schema) -> pa.Table:

@@ -18,7 +18,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
+from wayeb_py.clock import SYSTEM
+from wayeb_py.engine.levels.validity import Validity
 from wayeb_py.engine.rows.detection_id import with_id_first
+from wayeb_py.engine.rows.detection_schema import STALE
 from wayeb_py.errors import WayebError
 from wayeb_py.files.output.set_aside import BadLimit
 from wayeb_py.parallel.durable import failpoints
@@ -33,7 +36,7 @@ from wayeb_py.parallel.recovery.recover import recover
 from wayeb_py.parallel.recovery.start import begin_version, find_schema, mind_functions
 from wayeb_py.parallel.sinks.sinks import AsideFolder, Batch, Sink
 from wayeb_py.parallel.stream.bad_row_limit import Tolerance
-from wayeb_py.parallel.stream.gather import gather
+from wayeb_py.parallel.stream.gather import gather, marked
 from wayeb_py.parallel.stream.plan import Asked, StreamPlan, make_frame, plan_stream
 from wayeb_py.parallel.stream.source import SourceOptions
 from wayeb_py.parallel.stream.task import StreamContext
@@ -94,7 +97,8 @@ def stream(
     """
     began = time.perf_counter()
     refuse_no_stream(patterns)
-    refuse_service(patterns)
+    refuse_service(patterns, marks=True)
+    validity = Validity(patterns)
     stop = stop or threading.Event()
     summary = StreamSummary(episodes=0 if episodes else None)
     mind_functions(patterns, checkpoint, no_pickle, say)
@@ -148,9 +152,12 @@ def stream(
         aside_folder.open(manifest.stream_id)
         tolerance = None if max_bad is None else Tolerance.of_stream(max_bad, aside_folder.folder, checkpoint.folder)
         columns = _columns(patterns, schema, episodes)
+        if validity.marks:
+            columns = columns.append(pa.field(STALE, pa.bool_()))
         overflow = Overflow(checkpoint.folder)
         overflow.clear()
         run = _Run(sink, aside_folder, ledger, overflow, manifest.stream_id, columns, summary, watchers, tolerance)
+        run.validity = validity
         for note in patterns.knowledge.notes:
             say(note)
         # Errors of a sink are raised below: py4j would print them as well, with both languages' frames.
@@ -202,11 +209,14 @@ class _Run:
     watchers: Sequence[Watcher]
     tolerance: Tolerance | None = None
     fault: Exception | None = None
+    validity: Validity | None = None
 
     def take(self, parcels: DataFrame, number: int) -> None:
         try:
             self.ledger.note(number)
             batch = gather(parcels, number, self.columns, self.overflow)
+            if self.validity is not None and self.validity.marks:
+                batch = marked(batch, self.validity, SYSTEM.wall_s())
             self.ledger.spark.settle_state()
             failpoints.reach("sink:before")
             self.aside.write(self.stream_id, number, batch.aside)

@@ -46,8 +46,9 @@ def refuse_no_stream(patterns: CompiledPatterns) -> None:
         )
 
 
-def refuse_service(patterns: CompiledPatterns) -> None:
-    """Raises DataError for clauses about the quality of service that a stream on Spark would silently leave undone."""
+def refuse_service(patterns: CompiledPatterns, marks: bool = False) -> None:
+    """Raises DataError for clauses about the quality of service that a stream on Spark would silently leave undone;
+    `marks` says that detections which leave too late are marked."""
     meaning = patterns.meaning
     for stream in meaning.streams:
         if stream.replaces:
@@ -57,10 +58,13 @@ def refuse_service(patterns: CompiledPatterns) -> None:
             )
     every: list[m.Pattern | m.Rule] = [*meaning.patterns, *meaning.rules]
     for one in every:
-        clause = "shed after" if one.service.shed_s is not None else "valid for"
-        if one.service.shed_s is not None or one.service.valid_s is not None:
+        service = one.service
+        is_valid_for = service.valid_s is not None and (service.drops_stale or not marks)
+        clause = "valid for … else drop" if service.drops_stale else "valid for"
+        if service.shed_s is not None or is_valid_for:
             raise DataError(
-                f"`{one.name}` says `{clause}`, and a stream on Spark keeps all events and all detections",
+                f"`{one.name}` says `{'shed after' if service.shed_s is not None else clause}`, and a stream on Spark "
+                "keeps all events and all detections",
                 hint="run it in one process (`wayeb stream --engine local`), or leave the clause out",
             )
 

@@ -230,3 +230,29 @@ rule Kept :=
 """
     assert Path("kept.sre").read_text().endswith(laid_out)
     assert ships("fmt", "--check", "kept.sre").code == 0
+
+
+LEVELS = """\
+stream vessels { key mmsi time ts in s replace }
+pattern Overboard := (beacon > 0) priority high valid for 90 s else drop
+pattern Turning := (turn > 5)
+pattern Slow := (speed < 3)
+pattern Drifting := (speed < 1){20,} priority low valid for 2 min shed after 500 ms
+"""
+
+
+def test_levels_are_told_in_their_order() -> None:
+    told = """\
+levels, as a live stream serves them
+  high    Overboard: valid for 90 s, else dropped
+  normal  Turning
+          Slow
+  low     Drifting: valid for 2 min, else marked as stale, events are shed after 500 ms
+  in `vessels` a newer event of an entity takes the place of one that waits"""
+    patterns = wayeb_py.compile(LEVELS)
+    assert patterns.explain().endswith("\n\n" + told)
+    assert patterns.explain("Slow").endswith(
+        "  normal  Slow\n  in `vessels` a newer event of an entity takes the place of one that waits"
+    )
+    assert "levels" not in patterns.explain(form="dot")
+    assert "levels" not in wayeb_py.compile(SHIPS.partition("facts")[0] + "pattern P := (speed < 1)\n").explain()

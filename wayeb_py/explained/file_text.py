@@ -1,4 +1,4 @@
-"""All patterns and rules of a file, or one of them, become one text: automata first, plans after them."""
+"""All patterns and rules of a file, or one of them, become one text: automata first, plans after them, levels last."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from wayeb_py.compiler.explain import explain
 from wayeb_py.explained.drawing import dot_plan, mermaid_plan
+from wayeb_py.explained.level_text import level_lines
 from wayeb_py.explained.plan_text import estimate, order_text, rule_lines
 from wayeb_py.explained.planned import PlannedRule, plan_rules
 
@@ -24,6 +25,8 @@ def explain_file(patterns: CompiledPatterns, name: str | None, form: Form) -> st
         parts.append(explain(patterns, name, form))
     if patterns.meaning.rules and name not in patterns.names:
         parts.append(explain_rules(patterns, form, name=name))
+    if form == "table" and (levels := level_lines(patterns, name)):
+        parts.append("\n".join(levels))
     return "\n\n".join(parts)
 
 

@@ -6,7 +6,11 @@ import pyarrow as pa
 import pytest
 
 import wayeb_py
+from wayeb_py.engine.levels.validity import Validity
+from wayeb_py.engine.rows.detection_id import with_ids
 from wayeb_py.errors import DataError
+from wayeb_py.parallel.sinks.sinks import Batch
+from wayeb_py.parallel.stream.gather import marked
 from wayeb_py.parallel.wire.output_schema import (
     output_schema,
     refuse_service,
@@ -61,6 +65,7 @@ def test_several_streams_and_files_of_facts_alone_are_refused() -> None:
     [
         ("", "shed after 1 s", "`P` says `shed after`"),
         ("", "valid for 1 s", "`P` says `valid for`"),
+        ("", "valid for 1 s else drop", "`P` says `valid for … else drop`"),
         ("replace", "", "the stream `s` says `replace`"),
     ],
 )
@@ -68,6 +73,21 @@ def test_a_stream_refuses_what_it_would_leave_undone(line: str, clause: str, wha
     patterns = wayeb_py.compile(f"stream s {{ key id time t {line} }}\npattern P := (x > 1) priority high {clause}\n")
     with pytest.raises(DataError, match=what):
         refuse_service(patterns)
+
+
+def test_a_stream_on_spark_marks_what_leaves_too_late_and_drops_nothing() -> None:
+    text = "stream s { key id time t in s }\npattern P := (x > 1) valid for 5 s\npattern Q := (x > 0)\n"
+    patterns = wayeb_py.compile(text)
+    refuse_service(patterns, marks=True)
+    events = pa.table({"id": [1, 1], "t": [100, 104], "x": [2.0, 2.0]})
+    found = with_ids(patterns.recognise(events).to_arrow())
+    batch = marked(Batch(3, found.append_column("stale", pa.nulls(4, pa.bool_()))), Validity(patterns), now_s=107.0)
+    stale = {(row["pattern"], row["ts"]): row["stale"] for table in batch.tables() for row in table.to_pylist()}
+    assert stale == {("P", 100): True, ("P", 104): False, ("Q", 100): False, ("Q", 104): False}
+    dropping = wayeb_py.compile("stream s { key id time t }\npattern P := (x > 1) valid for 5 s else drop\n")
+    with pytest.raises(DataError, match="`P` says `valid for … else drop`, and a stream on Spark keeps") as told:
+        refuse_service(dropping, marks=True)
+    assert "--engine local" in (told.value.hint or "")
 
 
 def test_a_stream_takes_priorities() -> None:

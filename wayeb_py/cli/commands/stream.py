@@ -27,6 +27,7 @@ from wayeb_py.cli.options import AsJson, ChosenPatterns, CleanBy, Episodes, Long
 from wayeb_py.cli.pattern_options import PatternOptionsWithPlaces, select_patterns, show_warnings
 from wayeb_py.cli.spark_options import Engine, Master, Scheme
 from wayeb_py.errors import visible
+from wayeb_py.run import startup
 from wayeb_py.tally import LATE_FOR_CLOCK
 from wayeb_py.text_table import table
 
@@ -228,6 +229,8 @@ def run_stream(
     settings = memory_settings(memory)
     limit = read_bad_limit(max_bad, "--max-bad")
     here, why = is_local(engine, master, scheme, workers, source_parallelism, memory, checkpoint, restart, received)
+    if here:
+        startup.spare_pandas()  # a third of the memory of a live stream
     if shed is not None and not here:
         misuse("--shed is for a stream in this process: run with --engine local")
     patterns = compiling.compile(
