@@ -116,7 +116,7 @@ def test_no_order_of_arrival_takes_more_than_the_bounds(
     patterns = compiled(tmp_path_factory.mktemp("rules"), rules)
     text = f"vessels={n_at_once}/2s" + (",1/3s" if of_key else "")
     (rate,) = read_rates([text], patterns).values()
-    fed = Fed(patterns, random_events(Random(seed), 60, rate), [text])
+    fed = Fed(patterns, random_events(Random(seed), 40, rate), [text])
     for cost in fed.costs:
         assert cost.bounds.n_stored < inf
         for needed, bound in fed.needed(cost):

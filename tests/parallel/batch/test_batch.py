@@ -3,7 +3,7 @@
 The corpus and random cases are compared with the oracle, pooled into few jobs; whole runs are compared with the runner.
 Most cases of the corpus form one pool, the others small pools of unusual types and settings. Each case is shuffled by
 entity in one of two ways and spread in one of the three ways without a shuffle; the tests marked `soak` take every case
-in every way. Of the data frames, each with a job of its own, the large pool and every fourth small one have their turn,
+in every way. Of the data frames, each with a job of its own, the large pool and every eighth small one have their turn,
 and the others where `soak` is asked for.
 """
 
@@ -181,7 +181,7 @@ def find_in_data_frames(spark: SparkSession, pools: list[Pool]) -> None:
 
 def test_most_cases_of_the_corpus_in_types_that_spark_has_are_detected_in_data_frames(spark: SparkSession) -> None:
     largest, *others = by_size(pools_in_types_of_spark())
-    pools = [largest, *others[::4]]
+    pools = [largest, *others[::8]]
     assert sum(len(own.cases) for own in pools) > 200
     find_in_data_frames(spark, pools)
 

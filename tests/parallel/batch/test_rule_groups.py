@@ -78,8 +78,8 @@ def test_a_small_side_is_in_every_part() -> None:
     _, (group,) = groups(rule, {"cars": 20_000_000, "calls": 900})
     assert describe_groups([group]) == [
         (
-            "the rows of `R` in 4 parts by x.entity, the only member that is not everywhere, with `y` (at most 900 rows) "
-            "in every part"
+            "the rows of `R` in 4 parts by x.entity, the only member that is not everywhere, "
+            "with `y` (at most 900 rows) in every part"
         )
     ]
     assert group.routes == {"detections Stops": "entity", "detections Calls": None}
