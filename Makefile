@@ -111,8 +111,10 @@ $(VENV)/.installed-test: pyproject.toml | $(VENV)/bin/pip
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,bench]'; \
 		wait $$system; VENV=$(VENV) sh .ci/kafka; \
 		wait $$kernels || $(COMPILE)
-	@echo "==> archiving Spark's classes, so that it starts sooner (once)"
-	@$(BIN)/python -m wayeb_py.parallel.spark.class_archive || true
+	@echo "==> archiving Spark's classes, so that it starts sooner, and the byte code of the tests for all workers (once)"
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1 & tests=$$!; \
+		$(BIN)/python -m wayeb_py.parallel.spark.class_archive || true; \
+		wait $$tests || true
 	@touch $(VENV)/.installed $@
 
 $(VENV)/.installed-docs: pyproject.toml | $(VENV)/.installed
