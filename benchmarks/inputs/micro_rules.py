@@ -24,12 +24,14 @@ Tables = Mapping[str, Mapping[str, I64]]
 
 @dataclass(frozen=True, slots=True)
 class SmallRule:
-    """Members by name and table; columns that are equal; and tests, each over the columns of some members."""
+    """Members by name and table; columns that are equal; tests, each over the columns of some members; and columns that
+    are equal to a number."""
 
     name: str
     members: tuple[tuple[str, str], ...]
     equal: tuple[tuple[str, str], ...] = ()
     tests: tuple[str, ...] = ()
+    constants: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +155,7 @@ def in_wayeb(benchmark: MicroBenchmark) -> str:
         own = f"key finger  time ts in {TIME_UNIT}  lateness 1 s  attr finger number  {attributes}"
         lines.append(f"stream {name} {{ {own} }}")
     for rule in benchmark.rules:
-        conditions = [*(f"{one} = {other}" for one, other in rule.equal), *rule.tests]
+        conditions = [*(f"{one} = {other}" for one, other in (*rule.equal, *rule.constants)), *rule.tests]
         every = "" if conditions else "every combination of "
         members = ", ".join(f"{name}: {table}" for name, table in rule.members)
         where = f" where {' and '.join(conditions)}" if conditions else ""
@@ -188,7 +190,8 @@ def in_clips(rule: SmallRule, columns: Mapping[str, Sequence[str]]) -> str:
         bound |= {f"{name}.{column}" for column in own}
         ready = [test for test in waiting if set(_columns(test)) <= bound]
         waiting = [test for test in waiting if test not in ready]
-        slots = [[column, variable[f"{name}.{column}"]] for column in own]
+        slots = [[text.partition(".")[2], str(value)] for text, value in rule.constants if text.startswith(f"{name}.")]
+        slots += [[column, variable[f"{name}.{column}"]] for column in own]
         if ready:
             slots[-1][1] += "".join(f"&:{_prefix(ast.parse(test, mode='eval').body, variable)}" for test in ready)
         patterns.append(f"({table} {' '.join(f'({column} {value})' for column, value in slots)})")

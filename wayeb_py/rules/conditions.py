@@ -152,8 +152,13 @@ class Equal:
         return len(self.columns) == 2
 
     def holds(self, values: Values) -> Bools:
-        pairs = [(values(a), values(b)) for a in self.first for b in self.second]
-        result: Bools = np.logical_or.reduce([(a == b) & (a != MISSING) for a, b in pairs])
+        result: Bools | None = None
+        for first in self.first:
+            for second in self.second:
+                own, other = values(first), values(second)
+                holds = (own == other) & (own != MISSING)
+                result = holds if result is None else result | holds
+        assert result is not None  # a side has a column at least
         return result
 
     def moved(self, to: Callable[[int], int]) -> Equal:

@@ -111,10 +111,11 @@ class Output(Node):
         going: I64 = np.zeros(removed.shape[1], dtype=np.int64)
         coming: I64 = self.n_matches + np.arange(added.shape[1])
         self.n_matches += added.shape[1]
-        if self._there is not None:
+        if self._there is not None and len(going):
             found, slots = self._there.find(removed)
             going[found] = self._there.note[slots]
             self._there.kill(slots, step)
+        if self._there is not None and len(coming):
             self._there.add(added, step, coming)
         return coming, going
 

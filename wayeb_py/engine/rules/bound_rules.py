@@ -128,8 +128,9 @@ class Running:
 
     def _plan_by_what_came(self) -> None:
         """Plans the rules over what happens once more, by the rows that came first, where these are enough to tell;
-        an earlier run, whose state goes on, has settled the plans."""
-        if not any(len(self.plans.queries[name].members) > 1 for name in self.in_time.trees):  # each has one plan
+        an earlier run, whose state goes on, has settled the plans, and so has a caller who forces all of them."""
+        joining = {name for name in self.in_time.trees if len(self.plans.queries[name].members) > 1}
+        if joining <= self._orders.forced.keys():  # of one member there is one plan
             return
         if self.in_time.network.has_run or sum(b.n for some in self.held.values() for b in some) < FEWEST_SAMPLED:
             return

@@ -58,31 +58,36 @@ class MatchRows:
         schema = self.schema.detections
         if not some:
             return schema.empty_table()
-        table = pa.concat_tables([self._rows(one) for one in some])
         decided = np.concatenate([one.decided for one in some])
-        place = np.concatenate([np.full(one.n, self._names.index(one.rule)) for one in some])
+        place = np.repeat([self._names.index(one.rule) for one in some], [one.n for one in some])
+        table = self._rows(some, place, decided)
         order = np.lexsort((place, decided))
         return table if (order[1:] > order[:-1]).all() else table.take(pa.array(order))
 
-    def _rows(self, one: Found) -> pa.Table:
+    def _rows(self, some: Sequence[Found], place: I64, decided: I64) -> pa.Table:
+        """The matches of several rules, one rule after the other."""
         arrays = []
-        name = pa.array(np.full(one.n, self._names.index(one.rule), dtype=np.int32))
-        times = {"ts": one.ts, "start_ts": one.start_ts, "decided_ts": one.decided}
+        times = {"ts": [one.ts for one in some], "start_ts": [one.start_ts for one in some], "decided_ts": [decided]}
         for field in self.schema.detections:
             if field.name == "pattern":
-                arrays.append(pa.DictionaryArray.from_arrays(name, pa.array(self._names, pa.string())))
+                names = pa.array(self._names, pa.string())
+                arrays.append(pa.DictionaryArray.from_arrays(pa.array(place.astype(np.int32)), names))
             elif field.name in times:
-                arrays.append(self.times(times[field.name]))
-            elif field.name == "op":
-                arrays.append(pa.nulls(one.n, pa.string()) if one.op is None else pa.array([one.op] * one.n))
-            elif field.name in one.emitted:
-                type_ = self._columns[one.rule][field.name]
-                values = one.emitted[field.name]
-                array = self.times(values) if type_.instant else type_.arrow_array(values, self._words)
-                arrays.append(array.cast(field.type))
+                arrays.append(self.times(np.concatenate(times[field.name])))
+            elif field.name == "op" and any(one.op is not None for one in some):
+                arrays.append(pa.array([one.op for one in some for _ in range(one.n)], pa.string()))
+            elif any(field.name in one.emitted for one in some):
+                arrays.append(pa.concat_arrays([self._emitted(one, field) for one in some]))
             else:
-                arrays.append(pa.nulls(one.n, field.type))
+                arrays.append(pa.nulls(len(place), field.type))
         return pa.Table.from_arrays(arrays, schema=self.schema.detections)
+
+    def _emitted(self, one: Found, field: pa.Field) -> pa.Array:
+        if field.name not in one.emitted:
+            return pa.nulls(one.n, field.type)
+        type_, values = self._columns[one.rule][field.name], one.emitted[field.name]
+        array = self.times(values) if type_.instant else type_.arrow_array(values, self._words)
+        return array.cast(field.type)
 
     def times(self, ticks: I64) -> pa.Array:
         """Ticks as values of the time column's type; missing at the beginning of time."""

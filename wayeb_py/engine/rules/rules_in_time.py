@@ -95,8 +95,10 @@ class RulesInTime:
             below: dict[str, RowBatch] = {}
             below_clocks: dict[str, int] = {}
             for rule in level:
-                found = self._take(rule)
                 table = f"matches {rule.name}"
+                if table not in self.layouts and not network.outputs[rule.name].is_pending:
+                    continue
+                found = self._take(rule)
                 if table in self.layouts:
                     times = {"ts": found.ts, "start_ts": found.start_ts, KNOWN: found.decided}
                     below[table] = RowBatch(found.n, times, {}, found.emitted)

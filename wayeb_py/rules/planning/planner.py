@@ -80,8 +80,17 @@ class Estimates:
         expected *= prod(self.statistics.of(condition) for condition in absence.conditions)
         return max(0.05, 1.0 - expected)
 
+    @cached_property
+    def _costs(self) -> dict[tuple[Members, Members], Cost]:
+        return {}
+
     def cost(self, left: Members, right: Members) -> Cost:
         """What it costs to join two sets."""
+        if (left, right) not in self._costs:
+            self._costs[left, right] = self._cost(left, right)
+        return self._costs[left, right]
+
+    def _cost(self, left: Members, right: Members) -> Cost:
         links, conditions = self.query.crossing(left, right)
         looked_at = self.size(left) * self.size(right) * prod(self.statistics.of(link) for link in links)
         kept = self.size(left) + self.size(right)

@@ -81,10 +81,20 @@ class Query:
 
     def conditions_among(self, members: frozenset[int]) -> list[AnyCondition]:
         """The conditions on these members alone, which are the rule's own or those of an `unless`."""
-        asked = self.conditions
-        if not members <= self.own:
-            asked = tuple(condition for absence in self.unless for condition in absence.conditions)
-        return [condition for condition in asked if members_of(condition) <= members]
+        return [condition for condition, _ in self._asked_among(members)]
+
+    def _asked_among(self, members: frozenset[int]) -> list[tuple[AnyCondition, frozenset[int]]]:
+        """The same, each with the members that it asks for."""
+        own, of_absences = self._asked
+        return [one for one in (own if members <= self.own else of_absences) if one[1] <= members]
+
+    @cached_property
+    def _asked(self) -> tuple[list[tuple[AnyCondition, frozenset[int]]], ...]:
+        """The rule's own conditions and those of all `unless`, each with the members that it asks for: a planner asks
+        for them again and again."""
+        of_absences = [condition for absence in self.unless for condition in absence.conditions]
+        both = (self.conditions, of_absences)
+        return tuple([(condition, frozenset(members_of(condition))) for condition in some] for some in both)
 
     def own_conditions(self, member: int) -> list[AnyCondition]:
         """The conditions on a member alone, and equalities between its columns that follow from others."""
@@ -106,10 +116,13 @@ class Query:
                 found.append(frozenset(column for column in columns if column.member in absence.members))
         return tuple(columns for columns in found if len(columns) > 1)
 
+    @cached_property
+    def _most(self) -> dict[tuple[Column, int], int]:
+        return {(reach.column, reach.other): reach.most for reach in self.reaches}
+
     def times_between(self, some: Iterable[int], others: Iterable[int]) -> Within | None:
         """The narrowest bound of time between two groups of members, of those that follow from all conditions."""
-        most = {(reach.column, reach.other): reach.most for reach in self.reaches}
-        found = []
+        most, found = self._most, []
         for x in sorted(some):
             for y in sorted(others):
                 x_time, y_time = (Column(member, self.members[member].time) for member in (x, y))
@@ -130,8 +143,8 @@ class Query:
             if one is not None and other is not None:
                 links.append(Equal((one,), (other,)))
         conditions = []
-        for condition in self.conditions_among(left | right):
-            if members_of(condition) <= left or members_of(condition) <= right:
+        for condition, asked in self._asked_among(left | right):
+            if asked <= left or asked <= right:
                 continue
             if isinstance(condition, Equal) and condition.is_simple:
                 continue

@@ -19,7 +19,7 @@ from wayeb_py.rules.table import MISSING, Array, Bools
 
 UNKNOWN_ROWS = 1000.0
 GUESSED_WITHIN, GUESSED_NEAR, GUESSED_OTHER = 0.1, 0.01, 1 / 3
-MOST_COMBINATIONS = 100_000  # of sampled rows, by which a share is measured
+MOST_COMBINATIONS = 30_000  # of sampled rows, by which a share is measured
 
 
 @dataclass(frozen=True)
