@@ -28,14 +28,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 _HOMES = {
+    "forecast": "wayeb_py.parallel.batch.forecasts",
     "recognise": "wayeb_py.parallel.batch.dataframe",
     "recognise_stream": "wayeb_py.parallel.stream.dataframe",
 }
 
-__all__ = ["recognise", "recognise_stream"]
+__all__ = ["forecast", "recognise", "recognise_stream"]
 
 if TYPE_CHECKING:
     from wayeb_py.parallel.batch.dataframe import recognise
+    from wayeb_py.parallel.batch.forecasts import forecast
     from wayeb_py.parallel.stream.dataframe import recognise_stream
 
 

@@ -6,6 +6,7 @@ The engine and its parts take `CompiledPatterns`, and know nothing of this.
 
 from __future__ import annotations
 
+import os
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,6 +16,7 @@ from wayeb_py.errors import UsageError
 if TYPE_CHECKING:
     from wayeb_py.engine.recogniser import Recogniser
     from wayeb_py.engine.rows.detections import Detections
+    from wayeb_py.forecast.operator import ForecastOperator
 
 
 class Patterns(CompiledPatterns):
@@ -50,6 +52,24 @@ class Patterns(CompiledPatterns):
         from wayeb_py.engine.recogniser import Recogniser  # for start-up time
 
         return Recogniser(self, **options)
+
+    def forecaster(
+        self,
+        model: str | os.PathLike[str],
+        horizon: str,
+        *,
+        confidence: float = 0.7,
+        at_least: float = 0.0,
+        order: Literal["arrival", "sorted"] = "arrival",
+    ) -> ForecastOperator:
+        """Says at each event that it is fed how likely the patterns are detected within the horizon (`30min`, `10
+        events`), by the models in the folder that `wayeb learn` wrote."""
+        from wayeb_py.forecast.operator import ForecastOperator  # for start-up time
+        from wayeb_py.forecast.tables import Horizon  # for start-up time
+        from wayeb_py.run.forecasts import load_tables  # for start-up time
+
+        tables = load_tables(self, model, [(name, Horizon.parse(horizon), confidence) for name in self.names])
+        return ForecastOperator(self, tables, at_least=at_least, order=order)
 
     def step(self, events: Any, state: bytes = b"") -> tuple[Detections, bytes]:
         """The detections of a batch that continues from a state, and the state after it; no state is the beginning.

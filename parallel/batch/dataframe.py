@@ -82,7 +82,7 @@ def recognise(
     (events,) = frames_by_stream(patterns, events).values()
     spark = events.sparkSession
     wanted = patterns.wanted
-    taken, schema = _taken(events, wanted)
+    taken, schema = taken_columns(events, wanted)
     found = output_schema(patterns, schema, what == "episodes")
     n_workers = count_task_slots(spark.sparkContext) if shards is None or scheme == "pattern" else 1
     routing = route_by_hash(shards or SHARDS_A_WORKER * n_workers, heavy_keys(heavy, schema.field(0)))
@@ -96,8 +96,8 @@ def recognise(
     if scheme == "source":
         parcels = _recognised_in_place(taken, spec)
     else:
-        parcels = schemes.shuffled(_packed(taken, spec, routing), spec, Raised(), routing)
-    return _opened(parcels, what, ASIDE if what == "aside" else _plain_schema(found))
+        parcels = schemes.shuffled(pack_rows(taken, spec, routing), spec, Raised(), routing)
+    return _opened(parcels, what, ASIDE if what == "aside" else sparks_schema(found))
 
 
 def frames_by_stream(patterns: Patterns, events: DataFrame | Mapping[str, DataFrame]) -> dict[str, DataFrame]:
@@ -114,7 +114,7 @@ def frames_by_stream(patterns: Patterns, events: DataFrame | Mapping[str, DataFr
     return {read[0]: events}
 
 
-def _taken(events: DataFrame, wanted: Wanted) -> tuple[DataFrame, pa.Schema]:
+def taken_columns(events: DataFrame, wanted: Wanted) -> tuple[DataFrame, pa.Schema]:
     """The wanted columns of a data frame, and their types as Spark passes them."""
     for column in wanted.columns:
         if column.name not in events.columns:
@@ -135,7 +135,7 @@ def _recognise_several(
     require_partition(scheme, patterns)
     parts = patterns.by_stream
     taken = {
-        name: _taken(frame, Wanted.from_needs(parts[name].needs, parts[name].stream.time_unit))
+        name: taken_columns(frame, Wanted.from_needs(parts[name].needs, parts[name].stream.time_unit))
         for name, frame in frames.items()
     }
     schemas = {name: schema for name, (_, schema) in taken.items()}
@@ -153,7 +153,7 @@ def _recognise_several(
     spec = context.broadcast(work)
     parcels = read_frames([frame for frame, _ in taken.values()], spec)
     return _opened(
-        recognised(parcels, spec, work.n_targets, Raised()), what, ASIDE if what == "aside" else _plain_schema(found)
+        recognised(parcels, spec, work.n_targets, Raised()), what, ASIDE if what == "aside" else sparks_schema(found)
     )
 
 
@@ -171,7 +171,8 @@ def _arrow_schema(taken: DataFrame, wanted: Wanted) -> pa.Schema:
     return pa.schema([pa.field(field.name, TEXT if is_text(field.type) else field.type) for field in schema])
 
 
-def _plain_schema(schema: pa.Schema) -> pa.Schema:
+def sparks_schema(schema: pa.Schema) -> pa.Schema:
+    """The columns in types that Spark has."""
     return pa.schema([pa.field(field.name, _sparks_type(plain(field.type))) for field in schema])
 
 
@@ -201,7 +202,7 @@ def _groups(patterns: Patterns, taken: DataFrame, schema: pa.Schema, n_groups: i
 # ---- in the executors
 
 
-def _packed(taken: DataFrame, spec: Broadcast[JobSpec], routing: Routing) -> DataFrame:
+def pack_rows(taken: DataFrame, spec: Broadcast[JobSpec], routing: Routing) -> DataFrame:
     """Rows as parcels by shard, numbered by partition and place in it."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

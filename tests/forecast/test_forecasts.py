@@ -168,7 +168,7 @@ def test_a_time_between_events_is_in_the_bin_whose_edge_it_has_reached() -> None
 
 
 def model_of(patterns: wayeb_py.Patterns, name: str, by: str | None = None) -> Model:
-    from wayeb_py.run.forecasts import reading_also
+    from wayeb_py.forecast.tables import reading_also
 
     patterns = patterns.select([name])
     automata = automata_of(patterns)

@@ -54,6 +54,11 @@ class Forecaster:
         """Learns the types of keys and times."""
         self.schema = forecast_schema(binding.entities.key_type, binding.rows.schema.time_type)
 
+    @property
+    def walks(self) -> list[Walk]:
+        """Where the words of the entities are, model by model."""
+        return [one.walk for one in self._one]
+
     def take(self) -> pa.Table | None:
         """The forecasts since the last call, in the order of events; None before the first event."""
         if self.schema is None:

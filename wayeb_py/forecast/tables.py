@@ -6,19 +6,26 @@ They are made once, before the first event: at run time a forecast is a look-up.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
 from wayeb_py.arrays import F64, I64
+from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.errors import LimitError
+from wayeb_py.files.projection import Need
 from wayeb_py.forecast.chain import Chain, Nodes, make_chain
 from wayeb_py.forecast.contexts import grow_tree
 from wayeb_py.forecast.gaps import Rounding, gap_steps
 from wayeb_py.forecast.model import Model
 from wayeb_py.forecast.waiting import smallest_intervals, wait_in_events, wait_in_time
+from wayeb_py.time_texts import read_duration_s
 
+_EVENTS = re.compile(r"\s*(\d+)\s*events?\s*")
+MOST_EVENTS = 10_000
+USUAL_CONFIDENCE = 0.7
 N_STEPS = 60
 MOST_NUMBERS = 40_000_000  # of one table in the making: nodes by symbols by steps
 MOST_CLASSES = 200
@@ -32,6 +39,18 @@ class Horizon:
     seconds: Fraction | None = None
     events: int | None = None
     text: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Horizon:
+        """`30min` or `10 events`; ValueError says what is wrong with another text."""
+        if match := _EVENTS.fullmatch(text):
+            if not 0 < int(match[1]) <= MOST_EVENTS:
+                raise ValueError(f"{text}: a forecast looks at 1 to {MOST_EVENTS:,} events")
+            return cls(events=int(match[1]), text=f"{match[1]} events")
+        seconds = read_duration_s(text)
+        if not seconds:
+            raise ValueError(f"{text} leaves nothing to look at")
+        return cls(seconds=seconds, text=text.strip())
 
     @property
     def n_steps(self) -> int:
@@ -111,3 +130,12 @@ def grid_error(model: Model, horizon: Horizon) -> float:
         waits(model, nodes, horizon, rounding=rounding).sum(axis=1) for rounding in ("highest", "mean", "lowest")
     )
     return float(np.maximum(highest - mean, mean - lowest).max())
+
+
+def reading_also(patterns: CompiledPatterns, *columns: str | None) -> CompiledPatterns:
+    """The patterns, whose events must have these columns as well."""
+    known = {need.column for need in patterns.needs}
+    wanted = dict.fromkeys(column for column in columns if column is not None and column not in known)
+    if not wanted:
+        return patterns
+    return replace(patterns, needs=(*patterns.needs, *(Need(column, None, "emit") for column in wanted)))

@@ -9,7 +9,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -24,7 +24,6 @@ from wayeb_py.files.formats.block import values_of_rows
 from wayeb_py.files.output.set_aside import DEFAULT_LIMIT, Aside
 from wayeb_py.files.output.whole_file import write_whole
 from wayeb_py.files.output.write import find_output_file, open_output
-from wayeb_py.files.projection import Need
 from wayeb_py.forecast.automaton import DetectingAutomaton, detecting_automaton
 from wayeb_py.forecast.evaluation.evaluate import Evaluation, Split, evaluate
 from wayeb_py.forecast.evaluation.page import render_page
@@ -32,7 +31,7 @@ from wayeb_py.forecast.evaluation.trials import TrialCollector
 from wayeb_py.forecast.forecaster import Forecaster
 from wayeb_py.forecast.learn import Learner
 from wayeb_py.forecast.model import Model, fit, load_model, save_model
-from wayeb_py.forecast.tables import ForecastTables, Horizon, make_tables
+from wayeb_py.forecast.tables import ForecastTables, Horizon, make_tables, reading_also
 from wayeb_py.run.sources import Paths, Sources, paths_by_stream, refuse_own_input
 
 if TYPE_CHECKING:
@@ -185,13 +184,13 @@ def _counted(table: pa.Table) -> list[tuple[str, int]]:
     return [(one["values"].as_py(), one["counts"].as_py()) for one in counts]
 
 
-def reading_also(patterns: CompiledPatterns, *columns: str | None) -> CompiledPatterns:
-    """The patterns, whose events must have these columns as well."""
-    known = {need.column for need in patterns.needs}
-    wanted = dict.fromkeys(column for column in columns if column is not None and column not in known)
-    if not wanted:
-        return patterns
-    return replace(patterns, needs=(*patterns.needs, *(Need(column, None, "emit") for column in wanted)))
+def require_one_stream(patterns: CompiledPatterns) -> None:
+    """Raises UsageError where a file has several streams."""
+    if len(patterns.meaning.streams) > 1:
+        raise UsageError(
+            f"this file has {len(patterns.meaning.streams)} streams, and forecasts are of the patterns of one",
+            hint="put the patterns and their stream into a file of their own",
+        )
 
 
 def watch_files(
@@ -204,11 +203,7 @@ def watch_files(
 ) -> ForecastSummary:
     """Feeds the events of the paths to a watcher, in order; `begin` makes one for each attempt, and `take` is called
     after each batch."""
-    if len(patterns.meaning.streams) > 1:
-        raise UsageError(
-            f"this file has {len(patterns.meaning.streams)} streams, and forecasts are of the patterns of one",
-            hint="put the patterns and their stream into a file of their own",
-        )
+    require_one_stream(patterns)
     by_stream = paths_by_stream(patterns, paths)
     sources = Sources(
         patterns, by_stream, since_s=since_s, until_s=until_s, threads=1, before=lambda _: None, on_progress=None

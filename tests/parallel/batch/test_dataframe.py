@@ -1,19 +1,24 @@
-"""A data frame of events becomes a data frame of detections: those that a run in one process finds."""
+"""A data frame of events becomes one of detections, or of forecasts: those that a run in one process finds."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import wayeb_py
+from tests.forecast import test_forecasts as forecasts
 from tests.parallel.batch.small_jobs import STREAM, TEXT, events, patterns
-from wayeb_py.errors import EventsError
+from wayeb_py.errors import EventsError, UsageError
+from wayeb_py.parallel import forecast
 from wayeb_py.parallel.batch import dataframe as frames
 from wayeb_py.parallel.batch.dataframe import heavy_keys, recognise
 from wayeb_py.parallel.wire.routing import SHARDS_A_WORKER
+from wayeb_py.run.forecasts import learn
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -134,3 +139,26 @@ def test_a_job_of_sparks_own_can_go_on_with_detections(spark: SparkSession) -> N
     counts = {row["pattern"]: row["count"] for row in detections.groupBy("pattern").count().collect()}
     kept = table.filter(table["status"].is_valid())
     assert counts == found.recognise(kept).counts()
+
+
+def test_a_data_frame_is_forecast_as_a_file_is(spark: SparkSession, tmp_path: Path) -> None:
+    patterns = wayeb_py.compile(forecasts.STREAM + forecasts.PATTERNS).select(["AfterA", "Slow"])
+    table = forecasts.events(4)
+    pq.write_table(forecasts.events(), tmp_path / "history.parquet")
+    learn(patterns, [str(tmp_path / "history.parquet")], tmp_path / "model", by="size")
+    operator = patterns.forecaster(tmp_path / "model", "2min", at_least=0.1)
+    expected = pa.concat_tables([operator.feed(table.combine_chunks().to_batches()[0]), operator.finish()])
+    in_disorder = pa.concat_tables([table.slice(450), table.slice(0, 450)])
+    found = forecast(frame_of(spark, in_disorder, 3), patterns, tmp_path / "model", "2min", at_least=0.1, shards=3)
+    assert found.columns == expected.column_names
+    assert rows_of(found.toArrow()) == rows_of(expected)
+    assert 0 < len(expected) < 2 * len(table)
+
+
+def test_a_file_of_several_streams_has_no_forecasts(spark: SparkSession, tmp_path: Path) -> None:
+    several = wayeb_py.compile(
+        "stream a { key id time ts }\nstream b { key id time ts }\n"
+        "pattern P on a := (x > 1)\npattern Q on b := (x > 1)\n"
+    )
+    with pytest.raises(UsageError, match="2 streams"):
+        forecast(spark.range(1), several, tmp_path, "2min")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +12,7 @@ import typer
 from wayeb_py.cli.event_files import read_data
 from wayeb_py.cli.exit_codes import explained, misuse
 from wayeb_py.cli.option_groups import grouped
-from wayeb_py.cli.option_values import read_duration, read_instant
+from wayeb_py.cli.option_values import read_instant
 from wayeb_py.cli.options import AsJson, ChosenPatterns, CleanBy, EventFiles, PatternFiles, Quiet, Since, Until
 from wayeb_py.cli.pattern_options import PatternOptionsWithPlaces, declared_patterns, select_patterns
 from wayeb_py.run import startup
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
     from wayeb_py.forecast.tables import Horizon
     from wayeb_py.patterns import Patterns
 
-_EVENTS = re.compile(r"\s*(\d+)\s*events?\s*")
-MOST_EVENTS = 10_000
-USUAL_CONFIDENCE = 0.7
 
 
 @grouped
@@ -119,7 +115,7 @@ def render(one: Evaluation) -> str:
 
 def horizons_of(patterns: Patterns, ahead: Horizon | None, theta: float | None) -> list[tuple[str, Horizon, float]]:
     """What is forecast: all patterns with the horizon of the command line, or what the files declare."""
-    from wayeb_py.forecast.tables import Horizon
+    from wayeb_py.forecast.tables import USUAL_CONFIDENCE, Horizon
 
     if ahead is not None:
         return [(name, ahead, theta or USUAL_CONFIDENCE) for name in patterns.names]
@@ -150,12 +146,7 @@ def read_horizon(text: str | None) -> Horizon | None:
         return None
     from wayeb_py.forecast.tables import Horizon
 
-    if match := _EVENTS.fullmatch(text):
-        if not 0 < int(match[1]) <= MOST_EVENTS:
-            misuse(f"--horizon {text}: a forecast looks at 1 to {MOST_EVENTS:,} events")
-        return Horizon(events=int(match[1]), text=f"{match[1]} events")
-    seconds = read_duration(text, "--horizon")
-    assert seconds is not None
-    if not seconds:
-        misuse("--horizon 0 leaves nothing to look at")
-    return Horizon(seconds=seconds, text=text.strip())
+    try:
+        return Horizon.parse(text)
+    except ValueError as error:
+        misuse(f"--horizon: {error}")

@@ -1,0 +1,98 @@
+"""Forecasts as events come: the rows of the command, however the events are cut, saved and restored."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import wayeb_py
+from tests.forecast.test_forecasts import PATTERNS, STREAM, events
+from wayeb_py.errors import DataError
+from wayeb_py.forecast.operator import ForecastOperator
+from wayeb_py.forecast.tables import Horizon
+from wayeb_py.run.forecasts import forecast, learn, load_tables
+
+NAMES = ["AfterA", "Rise", "Slow", "Counted"]
+HORIZON = "2min"
+
+
+@pytest.fixture(scope="module")
+def learnt(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the models of all patterns, by size, and with new events."""
+    folder = tmp_path_factory.mktemp("models")
+    pq.write_table(events(), folder / "history.parquet")
+    pq.write_table(events(4), folder / "new.parquet")
+    learn(chosen(), [str(folder / "history.parquet")], folder / "model", by="size")
+    return folder
+
+
+def chosen() -> wayeb_py.Patterns:
+    return wayeb_py.compile(STREAM + PATTERNS).select(NAMES)
+
+
+def forecaster(learnt: Path, **options: float) -> ForecastOperator:
+    return chosen().forecaster(learnt / "model", HORIZON, **options)  # type: ignore[arg-type]
+
+
+def by_the_command(learnt: Path, at_least: float) -> pa.Table:
+    out = learnt / f"soon-{at_least}.parquet"
+    own = chosen()
+    horizons = [(name, Horizon.parse(HORIZON), 0.7) for name in own.names]
+    forecast(own, load_tables(own, learnt / "model", horizons), [str(learnt / "new.parquet")], out, at_least=at_least)
+    return pq.read_table(out)
+
+
+@given(st.lists(st.integers(0, 900), max_size=6).map(sorted), st.lists(st.booleans(), min_size=7, max_size=7))
+@settings(max_examples=15, deadline=None)
+def test_events_may_be_cut_and_the_state_saved_anywhere(learnt: Path, cuts: list[int], saves: list[bool]) -> None:
+    table, operator, made = events(4), forecaster(learnt), []
+    for (begin, end), saved in zip(zip([0, *cuts], [*cuts, 900], strict=True), saves, strict=False):
+        if saved:
+            state = operator.save()
+            operator = forecaster(learnt)
+            operator.restore(state)
+        made += [operator.feed(batch) for batch in table.slice(begin, end - begin).combine_chunks().to_batches()]
+    found = pa.concat_tables([*made, operator.finish()])
+    expected = by_the_command(learnt, 0.0)
+    assert len(expected) == len(NAMES) * len(table)
+    assert found.to_pylist() == expected.to_pylist()
+
+
+def test_unlikely_ones_are_left_out_as_by_the_command(learnt: Path) -> None:
+    operator = forecaster(learnt, at_least=0.4)
+    found = operator.feed(events(4).combine_chunks().to_batches()[0])
+    assert 0 < len(found) < 2 * len(events(4))
+    assert found.to_pylist() == by_the_command(learnt, 0.4).to_pylist()
+    assert np.min(found.column("probability").to_numpy()) >= 0.4
+
+
+def test_a_state_of_another_model_is_refused(learnt: Path, tmp_path: Path) -> None:
+    seen: Counter[str] = Counter()
+    letters = []  # each follows from the two before
+    for vehicle in (history := events()).column("vehicle").to_pylist():
+        letters.append("abcb"[seen[vehicle] % 4])
+        seen[vehicle] += 1
+    history = history.set_column(2, "k", pa.array(letters))
+    pq.write_table(history, tmp_path / "history.parquet")
+    learn(chosen(), [str(tmp_path / "history.parquet")], tmp_path / "model")
+    operator = forecaster(learnt)
+    operator.feed(events(4).combine_chunks().to_batches()[0])
+    other = chosen().forecaster(tmp_path / "model", HORIZON)
+    with pytest.raises(DataError, match="not saved by forecasts with the same models"):
+        other.restore(operator.save())
+
+
+def test_a_horizon_is_a_time_or_a_number_of_events(learnt: Path) -> None:
+    for text, said in {"0s": "leaves nothing", "0 events": "1 to 10,000 events", "soon": "soon"}.items():
+        with pytest.raises(ValueError, match=said):
+            chosen().forecaster(learnt / "model", text)
+    assert chosen().forecaster(learnt / "model", "3 events").feed(
+        events(4).combine_chunks().to_batches()[0]
+    ).column("horizon")[0].as_py() == "3 events"  # fmt: skip
