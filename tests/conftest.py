@@ -2,9 +2,9 @@
 start slowly.
 
 With several workers (`pytest -n 4 --dist loadgroup`) the tests that share a JVM form three groups of about equal cost,
-which begin first, each on a worker: streams, batches, and what has a broker or kills. All other tests go file by file
-to the worker that is free, the longest files first: no worker is left with a long tail, and what the tests of a file
-share is made once. There are more workers than processors on a machine of two, since tests on Spark often wait.
+which begin first, each on a worker: streams, batches, and what has a broker or kills. All other tests go one by one to
+the worker that is free, those of the longest files first: no worker is left with a long tail. There are more workers
+than processors on a machine of two, since tests on Spark often wait.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ import warnings
 from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 from hypothesis import settings as hypothesis_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from xdist.scheduler import LoadGroupScheduling
 
     from tests.cli.ended_command import Wayeb
     from tests.view.browser import Browser
@@ -72,21 +71,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_turn)
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadGroupScheduling | None:
-    """Where tests go by groups, those of a file that are in none go together, and not one by one."""
-    if config.getvalue("dist") != "loadgroup":
-        return None
-    from xdist.scheduler import LoadGroupScheduling
-
-    class ByGroupOrFile(LoadGroupScheduling):  # type: ignore[misc]
-        def _split_scope(self, nodeid: str) -> str:
-            group: str = super()._split_scope(nodeid)
-            return nodeid.partition("::")[0] if group == nodeid else group
-
-    return ByGroupOrFile(config, log)
-
-
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Refuses to go on where pytest-xdist does not see the groups: each worker would start a Spark of its own."""
     if getattr(session.config.option, "loadgroup", False):
@@ -95,7 +79,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             raise pytest.UsageError(f"pytest-xdist does not see the group of {unseen[0].nodeid}: take another pytest")
 
 
-GROUPS = ["broker", "streams", "batches", "browser", "stores", None]  # None: no group, the file's tests go together
+GROUPS = ["broker", "streams", "batches", "browser", "stores", None]  # None: no group, the test goes alone
 
 
 def _group(item: pytest.Item) -> str | None:
