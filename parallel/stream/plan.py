@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from wayeb_py.compiler.placement import place_all
 from wayeb_py.dsl.wording import counted
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.batch.sample import COSTED_ROWS, equal_groups, measure_costs
@@ -54,16 +55,23 @@ class StreamPlan:
     n_readers: int  # tasks that read the log; in `pattern` for each group
     n_shards: int = 0  # of `partition`
     groups: tuple[tuple[str, ...], ...] = ()  # patterns by name, of `pattern`
+    has_all: bool = False  # of `partition`: the last shard has all events, for what does not go by entity
 
     def __str__(self) -> str:
         readers = counted(self.n_readers, "reader")
         does = "recognises what it reads" if self.n_readers == 1 else "recognise what they read"
         how = {
             "source": f"{readers} that {does}",
-            "partition": f"{readers}, {counted(self.n_shards, 'shard')}",
+            "partition": f"{readers}, {self._shards}",
             "pattern": f"{counted(len(self.groups), 'group')} of patterns, {readers} each",
         }[self.scheme]
         return f"scheme {self.scheme}, {self.why}: {how}"
+
+    @property
+    def _shards(self) -> str:
+        if not self.has_all:
+            return counted(self.n_shards, "shard")
+        return f"{counted(self.n_shards - 1, 'shard')} by entity and one that has all events"
 
     @property
     def settings(self) -> dict[str, str]:
@@ -104,7 +112,7 @@ def plan_stream(
             "partitions",
         )
     if patterns.clocked:
-        return _in_one_shard(asked, patterns, source_parallelism or n_partitions, before)
+        return _clocked(asked, patterns, source_parallelism or n_partitions, workers, before)
     if has_several(patterns):
         require_partition(asked, patterns)
         asked = "partition"
@@ -151,11 +159,20 @@ def _choose(asked: Asked, n_partitions: int, workers: int | None, source_paralle
     return "source", f"because {has}, each with all events of its entities"
 
 
-def _in_one_shard(asked: Asked, patterns: Patterns, n_readers: int, before: StreamPlan | None) -> StreamPlan:
+def _clocked(
+    asked: Asked, patterns: Patterns, n_readers: int, workers: int | None, before: StreamPlan | None
+) -> StreamPlan:
     """Patterns that look at several entities: any number of readers, and one shard, which has all events and a clock
-    over the log's partitions."""
+    over the log's partitions. Where several are to recognise, what shares its entity goes to shards by entity."""
     require_partition(asked, patterns)
     why = f"because `{patterns.clocked[0]}` looks at more than one entity's events"
+    if before is not None and before.has_all:
+        return StreamPlan("partition", "as its checkpoint was begun", n_readers, before.n_shards, has_all=True)
+    by_entity = [one.name for one in place_all(patterns) if one.where == "by entity"]
+    if before is None and workers is not None and workers > 1 and by_entity:
+        n_shards = SHARDS_A_WORKER * workers + 1
+        shared = f"{why}, and {len(by_entity)} of {len(place_all(patterns))} share their entity"
+        return StreamPlan("partition", shared, n_readers, n_shards, has_all=True)
     if before is not None and before.n_shards != 1:
         lies = f"{counted(before.n_shards, 'shard')}" if before.n_shards else f"the scheme {before.scheme}"
         raise DataError(
@@ -188,8 +205,9 @@ def make_frame(spark: SparkSession, options: SourceOptions) -> DataFrame:
 
     overflow = Overflow(context.folder)
     shards = ShardQuery(
-        options.shards, order, context.episodes, listens=context.listens, name=context.stream_id, overflow=overflow
-    )
+        options.shards, order, context.episodes, listens=context.listens, name=context.stream_id, overflow=overflow,
+        has_all=options.has_all,
+    )  # fmt: skip
     return recognise_by_shard(read, shards)
 
 

@@ -5,9 +5,12 @@
 Besides events a shard may receive an *epoch*, which carries the plan of the batch for all shards: the version of the
 patterns, that silent entities are to be given up, that the input has ended. Parcels of any other kind pass unchanged.
 
-Patterns that look at several entities go by the clock of the log's partitions, and all of their events come to one
-shard. So the epoch also says from which partition a packing task has its events, and when each partition last had some:
-those that fell silent before the second by which entities count as silent, the clock does not wait for.
+Patterns that look at several entities go by the clock of the log's partitions. So the epoch also says from which
+partition a packing task has its events, and when each partition last had some: those that fell silent before the second
+by which entities count as silent, the clock does not wait for. All of their events come to one shard, or there are
+shards by entity, for patterns and rules whose rows share their entity, and one last shard that `has_all` events, for
+the others. A shard that has only some entities learns from each event what had arrived before it in its task, and
+from the epoch how far each task got; so every shard has the same clock.
 
 The recogniser of a shard stays alive in its worker process. The state carries a token, new with every batch: where the
 next batch of the shard comes to a process whose recogniser has that token, nothing is restored. *Not taken*: states by
@@ -26,13 +29,17 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from wayeb_py.compiler.patterns import CompiledPatterns
+from wayeb_py.compiler.placement import place_all
 from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.errors import DataError
 from wayeb_py.files.formats.block import Block
+from wayeb_py.parallel.batch.several.spec import schema_of_all
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.logs.several_logs import stream_of
 from wayeb_py.parallel.recovery.offset import STEPS_OF_SILENCE, silent_since
@@ -86,6 +93,7 @@ class ShardQuery:
     listens: bool = False  # whether the epochs name the silent entities
     name: str = ""  # of the stream, in a process that has recognisers of several
     overflow: Overflow | None = None  # where a shard puts results that are too large for Spark
+    has_all: bool = False  # whether the last shard has all events, and the others only what goes by entity
 
     @property
     def step_ms(self) -> int:
@@ -122,12 +130,14 @@ class PackedFrom:
     task: int = 0
     partition: str = ""
     spoke_s: Mapping[str, int] = field(default_factory=dict)
+    reached_s: Fraction | None = None  # the greatest time of its events, where shards have only some entities
 
 
 def epoch_parcel(shard: int, epoch: Epoch, clock_s: int = 0, packed: PackedFrom | None = None) -> Parcel:
     """Names the epoch that a batch ends in, when it was planned, and the partition of a packing task, for a shard."""
     packed = packed or PackedFrom()
-    told = [epoch.to_json(), clock_s, packed.task, packed.partition, dict(packed.spoke_s)]
+    reached = None if packed.reached_s is None else str(packed.reached_s)
+    told = [epoch.to_json(), clock_s, packed.task, packed.partition, dict(packed.spoke_s), reached]
     return Parcel("epoch", shard, 0, json.dumps(told).encode())
 
 
@@ -145,17 +155,23 @@ def _step(shards: ShardQuery, arrived: list[Parcel], state: GroupState) -> Itera
     now, clock_s = _epoch(shards, arrived, was, state)
     order = shards.order(now.version)
     recogniser = _recogniser(shards, order, shard, before, was, now)
-    result = TaskResult(recogniser.inner, f"shard-{shard}", 0, shard, shards.episodes)
+    joined = None if not shards.has_all else schema_of_all(order.patterns, by_stream(order.patterns, order.schema))
+    group = int(shards.has_all and shard == shards.n_shards - 1)  # only those by entity count the events
+    result = TaskResult(recogniser.inner, f"shard-{shard}", group, shard, shards.episodes, joined=joined)
     others = (one for one in arrived if one.kind not in ("events", "epoch"))
     yield from sorted(others, key=lambda one: one.number)  # a shuffle keeps no order
     if order.patterns.clocked:
         for detections in _followed(recogniser, arrived, now):
             yield from result.take(detections)
-    for stream, partition, events in _in_parts(arrived, order.patterns):
+    for stream, partition, events, reached_s in _in_parts(arrived, order.patterns):
+        if stream is not None and stream not in recogniser.streams:  # that nothing here reads
+            continue
         for batch in in_arrival_order(events):
             yield from result.feed(Block([batch]), partition, stream)
             if shards.listens or shards.step_ms:
                 recogniser.hear([batch], clock_s, stream)
+        if reached_s is not None and partition is not None:
+            yield from result.take(recogniser.inner.reach(reached_s, partition, stream))
     for detections in recogniser.advance(was, now, clock_s):
         yield from result.take(detections)
     after = recogniser.snapshot()
@@ -178,12 +194,25 @@ def _recogniser(
 ) -> StreamRecogniser:
     """The recogniser of a shard in the state before the batch; it belongs to the batch from here on."""
     token, alive = _alive.pop((shards.name, shards.n_shards, shard), ("", None))
-    schemas = by_stream(order.patterns, order.schema)
-    if before is None:
-        return StreamRecogniser(order.patterns, schemas, shards.episodes, None)
-    if alive is not None and was.version == now.version and json.loads(before[2]).get(_TOKEN) == token:
+    is_same = before is not None and was.version == now.version and json.loads(before[2]).get(_TOKEN) == token
+    if alive is not None and is_same:
         return alive
-    return StreamRecogniser(order.patterns, schemas, shards.episodes, Snapshot(bytes(before[4]), bytes(before[3])))
+    schemas = by_stream(order.patterns, order.schema)
+    snapshot = None if before is None else Snapshot(bytes(before[4]), bytes(before[3]))
+    if not shards.has_all:
+        return StreamRecogniser(order.patterns, schemas, shards.episodes, snapshot)
+    own = names_here(order.patterns, has_all=shard == shards.n_shards - 1)
+    patterns = order.patterns.select(own)
+    if shard == shards.n_shards - 1:
+        schemas = {name: schema for name, schema in schemas.items() if name in patterns.by_stream}
+        return StreamRecogniser(patterns, schemas, shards.episodes, snapshot)
+    return StreamRecogniser(patterns, schemas, shards.episodes, snapshot, order.patterns)
+
+
+def names_here(patterns: CompiledPatterns, *, has_all: bool) -> tuple[str, ...]:
+    """The patterns and rules of the shards by entity, or of the one that has all events."""
+    return tuple(one.name for one in place_all(patterns) if (one.where != "by entity") == has_all)
+
 
 
 def _keep_alive(shards: ShardQuery, shard: int, token: str, recogniser: StreamRecogniser) -> None:
@@ -209,28 +238,37 @@ def _epoch(shards: ShardQuery, arrived: list[Parcel], was: Epoch, state: GroupSt
 def _followed(recogniser: StreamRecogniser, arrived: list[Parcel], now: Epoch) -> Iterator[Detections]:
     """What is decided once the clocks of the streams know their partitions, and which of them are away."""
     spoke_s: Mapping[str, int] = _told(arrived)[0][4]
-    patterns = recogniser.inner.patterns
-    for name in patterns.by_stream:
-        own = {one: last_s for one, last_s in spoke_s.items() if not has_several(patterns) or stream_of(one) == name}
+    several = has_several(recogniser.inner.patterns)
+    for name in recogniser.streams:
+        own = {one: last_s for one, last_s in spoke_s.items() if not several or stream_of(one) == name}
         away = [partition for partition, last_s in own.items() if last_s < now.tick]
         yield recogniser.inner.follow(own, away, name)
 
 
-def _in_parts(arrived: list[Parcel], patterns: Patterns) -> Iterator[tuple[str | None, str | None, list[Parcel]]]:
-    """The parcels of events, by stream where the file has several, and by partition where a clock has to know it."""
+def _in_parts(
+    arrived: list[Parcel], patterns: Patterns
+) -> Iterator[tuple[str | None, str | None, list[Parcel], Fraction | None]]:
+    """The parcels of events, by stream where the file has several, by partition where a clock has to know it, and task
+    by task, with how far each got, where it says so."""
     events = [one for one in arrived if one.kind == "events"]
     if not patterns.clocked and not has_several(patterns):
-        yield None, None, events
+        yield None, None, events, None
         return
-    of_task = {task: partition for _, _, task, partition, _ in _told(arrived)}
-    found: dict[str, list[Parcel]] = {partition: [] for partition in sorted(of_task.values())}
+    told = {task: (partition, reached) for _, _, task, partition, _, reached in _told(arrived)}
+    by_task = any(reached is not None for _, reached in told.values())
+    found: dict[tuple[str, int], list[Parcel]] = {
+        (partition, task if by_task else 0): [] for task, (partition, _) in sorted(told.items())
+    }
     for one in events:
-        found[of_task[one.number >> NUMBER_BITS]].append(one)
-    for partition, some in found.items():
+        task = one.number >> NUMBER_BITS
+        found[told[task][0], task if by_task else 0].append(one)
+    for (partition, task), some in sorted(found.items()):
+        reached = told[task][1] if by_task else None
         yield (
             stream_of(partition) if has_several(patterns) else None,
             partition if patterns.clocked else None,
             some,
+            None if reached is None else Fraction(reached),
         )
 
 

@@ -10,30 +10,64 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from fractions import Fraction
 from itertools import pairwise
 
+import pyarrow as pa
+
+from wayeb_py.dsl import meaning as m
 from wayeb_py.files.output.set_aside import render_aside
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.logs.log import OffsetRange
 from wayeb_py.parallel.stream.buffer import ReadAhead
 from wayeb_py.parallel.stream.task import StreamContext, TaskSpec
 from wayeb_py.parallel.stream.task_result import count_block, task_counts
+from wayeb_py.parallel.wire.arrival_times import ArrivalTimes
 from wayeb_py.parallel.wire.packer import STREAMED_ROWS, Packer
 from wayeb_py.parallel.wire.parcel import Parcel, pack_lines
 from wayeb_py.parallel.wire.routing import route_by_hash
 from wayeb_py.tally import Tally
 
 
-def pack_range(context: StreamContext, spec: TaskSpec, n_shards: int) -> Iterator[Parcel]:
-    """The parcels of a task whose events are recognised elsewhere."""
+class ShardPacker:
+    """Packs the events of one task for all shards: by entity, and once more for the last where it `has_all`."""
+
+    def __init__(self, stream: m.Stream, task: int, n_shards: int, has_all: bool, rows: int = STREAMED_ROWS) -> None:
+        assert stream.key is not None
+        self._packers = [(Packer(route_by_hash(n_shards - has_all), stream.key, task, rows), 0)]
+        if has_all:
+            self._packers.append((Packer(route_by_hash(1), stream.key, task, rows), n_shards - 1))
+        self._times = ArrivalTimes(stream) if has_all else None
+
+    def add(self, batch: pa.RecordBatch) -> Iterator[Parcel]:
+        """The parcels that are full after some more events."""
+        events = batch if self._times is None else self._times.add(batch)
+        for packer, first in self._packers:
+            yield from (replace(parcel, split=first + parcel.split) for parcel in packer.add(events))
+
+    def finish(self) -> Iterator[Parcel]:
+        """The parcels of the events that remain."""
+        for packer, first in self._packers:
+            yield from (replace(parcel, split=first + parcel.split) for parcel in packer.finish())
+
+    @property
+    def reached_s(self) -> Fraction | None:
+        """The greatest time of the events, where a shard has to know it."""
+        return None if self._times is None else self._times.reached_s
+
+
+def pack_range(context: StreamContext, spec: TaskSpec, n_shards: int, has_all: bool = False) -> Iterator[Parcel]:
+    """The parcels of a task whose events are recognised elsewhere: by entity, and once more for the last shard where it
+    `has_all`."""
     from wayeb_py.parallel.stream.shard_operator import PackedFrom, epoch_parcel  # for start-up time, as in `task`
 
     failpoints.reach("read:begin")
     offsets, version = spec.offsets, context.version(spec.after.version)
     stream = context.log.stream_of(offsets.partition)
     wanted = version.wanted(0, stream)
-    packer = Packer(route_by_hash(n_shards), wanted.key.name, spec.split, STREAMED_ROWS)
+    parts = version.groups[0].by_stream
+    packer = ShardPacker(parts[stream or next(iter(parts))].stream, spec.split, n_shards, has_all)
     tally = Tally()
     aside = bytearray()
     with ReadAhead(context.log.read(offsets, wanted, version.schema_of(0, stream))) as blocks:
@@ -49,7 +83,7 @@ def pack_range(context: StreamContext, spec: TaskSpec, n_shards: int) -> Iterato
     for parcel in packer.finish():
         failpoints.reach("read:yield")
         yield parcel
-    packed = PackedFrom(spec.split, offsets.partition, spec.spoke_s)
+    packed = PackedFrom(spec.split, offsets.partition, spec.spoke_s, packer.reached_s)
     for shard in range(n_shards):
         yield epoch_parcel(shard, spec.after, spec.planned_s[1], packed)
     if aside:

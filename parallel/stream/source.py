@@ -53,6 +53,7 @@ class SourceOptions:
     shards: int = 0  # that events are packed for, to be recognised behind the source; 0: in the source
     readers: int = 0  # tasks that pack a batch, whatever the log's partitions; 0: one a partition
     gauge: GaugeOptions | None = None  # where it notes for how long the log waited
+    has_all: bool = False  # whether the last shard has all events, and the others have them by entity
     clocked: bool = False  # whether a clock over the log's partitions has to know which of them are silent
 
     def encode(self) -> str:
@@ -209,7 +210,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, _Task)
         context, spec, shards = self._options.context, partition.spec, self._options.shards
         if shards:
-            parcels = pack_range(context, spec, shards)
+            parcels = pack_range(context, spec, shards, self._options.has_all)
         else:
             parcels = Overflow(context.folder).sort_out(recognise_range(context, spec))
         for parcel in parcels:

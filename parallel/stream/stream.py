@@ -145,6 +145,7 @@ def stream(
             idle_s=idle_s,
             ends=ends,
             shards=plan.n_shards,
+            has_all=plan.has_all,
             readers=plan.n_readers if plan.n_shards else 0,
             gauge=gauge,
             clocked=bool(patterns.clocked),

@@ -41,7 +41,7 @@ class StreamRecogniser:
         for name, own in schemas.items():
             self.inner.bind(own, name)
             self.streams[name] = self.inner.of(name)
-        self._parts = patterns.by_stream
+        self._parts = (whole or patterns).by_stream
         self._operator = next(iter(self.streams.values()))  # the only one, where changes are noted
         self.heard_of = {name: np.zeros(0, dtype=np.int64) for name in self.streams}
         if snapshot is not None:

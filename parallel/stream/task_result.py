@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.columns import column_of, ticks_of
+from wayeb_py.engine.arrival.reorder import ARRIVED
 from wayeb_py.engine.rows.detection_id import with_ids
 from wayeb_py.files.formats.block import AsideRow, Block, values_of_rows
 from wayeb_py.files.output.set_aside import kind_of, render_aside
@@ -29,6 +30,7 @@ from wayeb_py.tally import Tally
 if TYPE_CHECKING:
     from wayeb_py.compiler.patterns import CompiledPatterns
     from wayeb_py.engine.recogniser import Recogniser
+    from wayeb_py.engine.rows.detection_schema import DetectionSchema
     from wayeb_py.engine.rows.detections import Detections
 
 PARCEL_ROWS = 1 << 16
@@ -67,7 +69,9 @@ class TaskResult:
         split: int,
         episodes: bool,
         clock: Clock = SYSTEM,
+        joined: DetectionSchema | None = None,  # of all patterns, where the recogniser has only some
     ) -> None:
+        self._joined = joined
         self.recogniser = recogniser
         self.partition, self.group, self.split, self.episodes = partition, group, split, episodes
         self.recognise_s = 0.0
@@ -116,10 +120,16 @@ class TaskResult:
         self._tally.detections.update(counts)
         self._n_found += sum(counts.values())
         table = detections.episodes() if self.episodes else detections.to_arrow()
+        if self._joined is not None and table.num_rows:
+            from wayeb_py.engine.rows.joined_schema import fit  # for start-up time, as in `task`
+
+            table = fit(table, self.recogniser.schema, self._joined, episodes=self.episodes)
         if table.num_rows:
             self._n_episodes += table.num_rows if self.episodes else 0
             self._tables.append(table)
         for reason, batch in self.recogniser.aside:
+            if ARRIVED in batch.schema.names:
+                batch = batch.drop_columns([ARRIVED])
             for values in values_of_rows(batch):
                 self._set_aside(AsideRow(None, None, reason, values))
         self.recogniser.aside.clear()
@@ -152,7 +162,7 @@ class TaskResult:
         from wayeb_py.engine.eviction import AHEAD_S  # for start-up time, as in `task`
 
         patterns = self.recogniser.patterns
-        stream = patterns.meaning.stream if name is None else patterns.by_stream[name].stream
+        stream = next((one for one in patterns.meaning.streams if one.name == name), patterns.meaning.stream)
         assert stream.time is not None
         ticks = ticks_of(column_of(batch.column(stream.time), stream.time), stream.time_unit, stream.time)
         if len(ticks.values):

@@ -291,13 +291,15 @@ class EntityRecogniser(OrderedRecogniser):
         entity = binding.entities.number(key)
         self.counts.entities = n_entities = len(binding.entities)
         binding.grow(n_entities)
-        rows = Rows(batch, entity, ticks.values)
+        arrived = rows = Rows(batch, entity, ticks.values)
+        if ARRIVED in batch.schema.names:  # what is held, and saved, goes without
+            rows = Rows(batch.drop_columns([ARRIVED]), entity, ticks.values)
         self._touch(rows)
         in_turn, late, is_event = self._judge(rows, binding)
         if late.any():
             self._set_late(rows.where(late))
         if self._keeps_arrived:
-            self.arrived = Arrived(rows.where(is_event), late[is_event])
+            self.arrived = Arrived(arrived.where(is_event), late[is_event])
         return in_turn
 
     def _judge(self, rows: Rows, binding: Binding) -> tuple[Rows, Bool, Bool]:

@@ -203,6 +203,13 @@ class Recogniser:
         self._clock.follow(self._named(stream), partitions, away)
         return self._announce(self._together(self._clocked_on(self._clock.release())))
 
+    def reach(self, time_s: Fraction, partition: str, stream: str | None = None) -> Detections:
+        """What is decided once it is known how far a partition got, of whose events only a part comes here."""
+        if self._clock is None:
+            return self._joined([])
+        self._clock.reach(self._named(stream), time_s, partition)
+        return self._announce(self._together(self._clocked_on(self._clock.release())))
+
     def advance(self, clock: int) -> Detections:
         """The detections that are decided once no event before this time, in ticks, can come any more."""
         if self._clock is None:

@@ -19,12 +19,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from wayeb_py.columns import column_of, ticks_of
 from wayeb_py.compiler.placement import Where
 from wayeb_py.engine.arrival.reorder import ARRIVED
-from wayeb_py.engine.arrow_values import plain
-from wayeb_py.kernels.ticks import NEVER
 from wayeb_py.parallel.batch.several.spec import STREAM_BITS, SeveralSpec
+from wayeb_py.parallel.wire.arrival_times import ArrivalTimes
 from wayeb_py.parallel.wire.packer import NUMBER_BITS, Packer
 from wayeb_py.parallel.wire.parcel import Parcel
 from wayeb_py.parallel.wire.routing import Destination, Routing
@@ -66,14 +64,15 @@ class Sender:
     spec: SeveralSpec
     stream: int
     number: int
-    _greatest: int = int(NEVER)
-    _per_s: int = 1
+    _times: ArrivalTimes = field(init=False)
     _packers: dict[Where, tuple[list[Packer], list[str], int]] = field(default_factory=dict)  # columns, first target
 
     def __post_init__(self) -> None:
         stream = self.spec.streams[self.stream]
-        key = self.spec.whole.by_stream[stream.name].stream.key
+        declared = self.spec.whole.by_stream[stream.name].stream
+        key = declared.key
         assert key is not None
+        self._times = ArrivalTimes(declared)
         n_shards, n_cells, routing = self.spec.n_shards, self.spec.n_cells, self.spec.routing
         assert routing is not None
         has_all = self.spec.runs("together")
@@ -93,7 +92,7 @@ class Sender:
 
     def add(self, batch: pa.RecordBatch) -> Iterator[Parcel]:
         """Takes events, and returns the parcels that are full."""
-        arrived = self._arrive(batch)
+        arrived = self._times.before(batch)
         name = self.spec.streams[self.stream].name
         for where, (packers, columns, first) in self._packers.items():
             own = batch.select(columns)
@@ -114,23 +113,8 @@ class Sender:
         for packers, _, first in self._packers.values():
             for nth, packer in enumerate(packers):
                 yield from _sent(packer.finish(), first + nth)
-        greatest = None if self._greatest == int(NEVER) else self._greatest
         for target in range(self.spec.n_targets):
-            yield Reached(self.task, greatest, self._per_s).to_parcel(target)
-
-    def _arrive(self, batch: pa.RecordBatch) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """The greatest time before each row; rows without key or time are no events and reach nothing."""
-        stream = self.spec.whole.by_stream[self.spec.streams[self.stream].name].stream
-        assert stream.key is not None
-        assert stream.time is not None
-        ticks = ticks_of(column_of(batch.column(stream.time), stream.time), stream.time_unit, stream.time)
-        times = ticks.values.astype(np.int64, copy=True)
-        times[plain(batch.column(stream.key)).is_null().to_numpy(zero_copy_only=False)] = NEVER
-        if ticks.missing is not None:
-            times[ticks.missing != 0] = NEVER
-        reached = np.maximum.accumulate(np.concatenate([[self._greatest], times]))
-        self._greatest, self._per_s = int(reached[-1]), ticks.per_unit
-        return reached[:-1]
+            yield Reached(self.task, self._times.reached, self._times.per_s).to_parcel(target)
 
 
 def _sent(parcels: Iterator[Parcel], first: int) -> Iterator[Parcel]:

@@ -76,12 +76,11 @@ def test_a_plan_says_by_what_rows_meet(rule: str, said: str) -> None:
 def test_a_small_side_is_in_every_part() -> None:
     rule = "rule R := x: Stops, y: Calls where y.ts - x.ts in 0..9 s"
     _, (group,) = groups(rule, {"cars": 20_000_000, "calls": 900})
-    assert describe_groups([group]) == [
-        (
-            "the rows of `R` in 4 parts by x.entity, the only member that is not everywhere, "
-            "with `y` (at most 900 rows) in every part"
-        )
-    ]
+    (said,) = describe_groups([group])
+    assert said == (
+        "the rows of `R` in 4 parts by x.entity, the only member that is not everywhere, with `y` (at most 900 rows) "
+        "in every part"
+    )
     assert group.routes == {"detections Stops": "entity", "detections Calls": None}
 
 

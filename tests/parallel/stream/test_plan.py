@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -104,7 +105,7 @@ def test_what_looks_at_several_entities_has_one_shard() -> None:
     log, schema = TableLog("folder:/x", 3), pa.schema([])
 
     def of_several(asked: str = "auto", before: StreamPlan | None = None) -> StreamPlan:
-        return plan_stream(asked, patterns, log, schema, workers=4, source_parallelism=2, before=before)  # type: ignore[arg-type]
+        return plan_stream(asked, patterns, log, schema, workers=1, source_parallelism=2, before=before)  # type: ignore[arg-type]
 
     begun = of_several()
     assert str(begun) == "scheme partition, because `Gone` looks at more than one entity's events: 2 readers, 1 shard"
@@ -115,3 +116,20 @@ def test_what_looks_at_several_entities_has_one_shard() -> None:
     for before in (StreamPlan("source", "", 3), StreamPlan("partition", "", 3, 8)):
         with pytest.raises(DataError, match=r"begun with (the scheme source|8 shards), and its state lies accordingly"):
             of_several(before=before)
+
+
+def test_what_shares_its_entity_has_shards_where_several_recognise() -> None:
+    text = "stream s { key id time t lateness 1 h position lon, lat }\npattern Gone := (x > 1) ; silence 1 h\n"
+    pair = "pattern Meet for each pair a, b in s within 1 km fresh 1 min := any\n"
+    log: Any = TableLog("folder:/x", 3)
+    schema, both = pa.schema([]), wayeb_py.compile(text + pair)
+    begun = plan_stream("auto", both, log, schema, workers=2, source_parallelism=None)
+    assert str(begun) == (
+        "scheme partition, because `Gone` looks at more than one entity's events, and 1 of 2 share their entity: "
+        "3 readers, 4 shards by entity and one that has all events"
+    )
+    later = plan_stream("auto", both, log, schema, workers=9, source_parallelism=None, before=begun)
+    assert (later.n_shards, later.has_all) == (5, True)
+    assert StreamPlan.from_json(begun.to_json()) == begun
+    only = plan_stream("auto", both.select(["Meet"]), log, schema, workers=2, source_parallelism=None)
+    assert (only.n_shards, only.has_all) == (1, False)

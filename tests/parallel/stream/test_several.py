@@ -39,13 +39,12 @@ from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.recovery.pattern_versions import keep_version
 from wayeb_py.parallel.recovery.snapshots import Epoch
 from wayeb_py.parallel.sinks.sinks import ParquetSink
-from wayeb_py.parallel.stream.shard_operator import PackedFrom, ShardPatterns, ShardQuery, _step, epoch_parcel
+from wayeb_py.parallel.stream.shard_operator import PackedFrom, ShardPatterns, ShardQuery, _alive, _step, epoch_parcel
+from wayeb_py.parallel.stream.shard_packing import ShardPacker
 from wayeb_py.parallel.stream.source import SourceOptions, StreamReader
 from wayeb_py.parallel.stream.stream import stream
 from wayeb_py.parallel.stream.task import StreamContext
-from wayeb_py.parallel.wire.packer import Packer
 from wayeb_py.parallel.wire.parcel import Parcel, from_batch, unpack, unpack_lines
-from wayeb_py.parallel.wire.routing import route_by_hash
 from wayeb_py.patterns import Patterns
 
 LATENESS = 10
@@ -56,6 +55,10 @@ pattern Fast := (v > 5)
 pattern Twice := (detected(Fast) and v > 6){2,}
 pattern Meet for each pair a, b in s within 1 km fresh 1 min := (distance(a, b) < 500 m){2,}
 pattern Gone := (v > 5) ; silence 30 s
+rule Again :=
+    a: Fast, b: Twice where b.entity = a.entity and b.ts - a.ts in 1..60 s
+    unless g: Gone where g.entity = a.entity and g.ts - a.ts in 0..60 s
+    emit a.entity as one, b.seq as two
 rule Chase :=
     a: Fast, b: s, o: owner
     where b.v < 3 and o.id = a.entity and b.ts - a.ts in 0..20 s
@@ -161,11 +164,16 @@ BEGUN = Epoch()
 
 
 class Shard:
-    """The one shard of a stream, batch by batch; every batch restores it from the state of the one before."""
+    """The shards of a stream, one that has all events and perhaps some by entity, batch by batch; every batch restores
+    them from the state of the one before."""
 
-    def __init__(self, patterns: Patterns, partitions: Sequence[str], dice: random.Random) -> None:
-        self.query = ShardQuery(1, lambda version: ShardPatterns(patterns, SCHEMA), episodes=False)
-        self.state = KeptState()
+    def __init__(self, patterns: Patterns, partitions: Sequence[str], dice: random.Random, by_entity: int = 0) -> None:
+        self.n_shards, self.has_all = by_entity + 1, by_entity > 0
+        self.query = ShardQuery(
+            self.n_shards, lambda version: ShardPatterns(patterns, SCHEMA), episodes=False, has_all=self.has_all
+        )
+        self.states = [KeptState() for _ in range(self.n_shards)]
+        self.stream = patterns.meaning.stream
         self.spoke_s = dict.fromkeys(partitions, 0)
         self.dice = dice
         self.rows: list[dict[str, Any]] = []
@@ -182,17 +190,20 @@ class Shard:
         for partition in sorted(batch):
             cut = self.dice.randrange(len(batch[partition]) + 1)
             for start, end in pairwise([0, cut, len(batch[partition])]):
-                packer = Packer(route_by_hash(1), "id", task, 2)
+                packer = ShardPacker(self.stream, task, self.n_shards, self.has_all, 2)
                 for one in table_of(batch[partition][start:end]).to_batches():
                     parcels += packer.add(one)
                 parcels += packer.finish()
-                parcels.append(epoch_parcel(0, epoch, clock_s, PackedFrom(task, partition, self.spoke_s)))
+                packed = PackedFrom(task, partition, self.spoke_s, packer.reached_s)
+                parcels += [epoch_parcel(shard, epoch, clock_s, packed) for shard in range(self.n_shards)]
                 task += 1
         self.dice.shuffle(parcels)
-        self.step(parcels)
+        _alive.clear()
+        for shard in range(self.n_shards):
+            self.step([one for one in parcels if one.split == shard], shard)
 
-    def step(self, parcels: list[Parcel]) -> None:
-        for parcel in _step(self.query, parcels, self.state):  # type: ignore[arg-type]
+    def step(self, parcels: list[Parcel], shard: int = 0) -> None:
+        for parcel in _step(self.query, parcels, self.states[shard]):  # type: ignore[arg-type]
             if parcel.kind == "detections":
                 self.rows += unpack(parcel.payload).to_pylist()
             elif parcel.kind == "aside":
@@ -225,7 +236,7 @@ def streams(draw: st.DrawFn) -> list[Event]:
 
 
 @settings(max_examples=examples(60), deadline=None)
-@given(streams(), st.integers(1, 3), st.integers(0, 1 << 32), st.booleans())
+@given(streams(), st.integers(1, 3), st.integers(0, 1 << 32), st.booleans(), st.sampled_from([0, 0, 1, 3]))
 def test_cuts_and_interleavings_change_nothing(
     patterns: Patterns,
     in_order: Patterns,
@@ -233,12 +244,19 @@ def test_cuts_and_interleavings_change_nothing(
     n_partitions: int,
     seed: int,
     final: bool,
+    by_entity: int,
 ) -> None:
-    dice = random.Random(seed)
     names = [str(number) for number in range(n_partitions)]
-    events = [one for one in events if one.partition in names]
+    compare([one for one in events if one.partition in names], names, patterns, in_order, seed, final, by_entity)
+
+
+def compare(
+    events: Sequence[Event], names: Sequence[str], patterns: Patterns, in_order: Patterns, seed: int, final: bool,
+    by_entity: int,
+) -> Answer:  # fmt: skip
+    dice = random.Random(seed)
     logs = by_partition(events, names)
-    shard = Shard(patterns, names, dice)
+    shard = Shard(patterns, names, dice, by_entity)
     left = {name: list(log) for name, log in logs.items()}
     n_read = 0
     while any(left.values()) or not n_read:
@@ -254,6 +272,17 @@ def test_cuts_and_interleavings_change_nothing(
     assert shard.found == expected.found
     assert shard.total("late_for_clock") == expected.late_for_clock
     assert len({row[DETECTION_ID] for row in shard.rows}) == len(shard.rows)
+    return expected
+
+
+@pytest.mark.parametrize(("by_entity", "final"), [(0, True), (1, True), (3, False), (3, True)])
+def test_shards_by_entity_have_the_clock_of_all(
+    patterns: Patterns, in_order: Patterns, by_entity: int, final: bool
+) -> None:
+    names = ["0", "1", "2"]
+    expected = compare(make_events(240, 11), names, patterns, in_order, by_entity, final, by_entity)
+    assert expected.late_for_clock > 5
+    assert {row[0] for row in expected.found} == {"Fast", "Twice", "Meet", "Gone", "Chase", "Again"}
 
 
 def test_the_clock_does_not_wait_for_a_partition_that_is_away(patterns: Patterns) -> None:
@@ -351,8 +380,12 @@ def run(spark: SparkSession, patterns: Patterns, folder: Path, said: list[str], 
         )
 
 
+@pytest.mark.parametrize(
+    ("workers", "shards"),
+    [(None, ": 4 readers, 1 shard"), (2, "and 4 of 6 share their entity: 4 readers, 4 shards by entity and one that")],
+)
 def test_a_folder_of_partitions_in_batches_and_restarts(
-    spark: SparkSession, patterns: Patterns, in_order: Patterns, tmp_path: Path
+    spark: SparkSession, patterns: Patterns, in_order: Patterns, tmp_path: Path, workers: int | None, shards: str
 ) -> None:
     partitions, events = ["0", "1", "2"], make_events(240, 11)
     said: list[str] = []
@@ -360,14 +393,13 @@ def test_a_folder_of_partitions_in_batches_and_restarts(
     for scheme in ("source", "pattern"):
         with pytest.raises(DataError, match="moves no events between tasks, and `Meet` looks at more than one"):
             run(spark, patterns, tmp_path, said, scheme=scheme)
-    summaries = [run(spark, patterns, tmp_path, said, max_rows=70, source_parallelism=4)]
-    assert any("scheme partition, because `Meet` looks at more than one entity's events: 4 readers, 1 shard" in one
-               for one in said)  # fmt: skip
+    summaries = [run(spark, patterns, tmp_path, said, max_rows=70, source_parallelism=4, workers=workers)]
+    assert any(one.startswith("scheme partition, because `Meet` looks at") and shards in one for one in said), said
     write(tmp_path / "events", 1, events[150:], partitions)
     summaries.append(run(spark, patterns, tmp_path, said))
     logs = by_partition(events, partitions)
     expected = answer(patterns, in_order, logs, final=False)
-    assert {row[0] for row in expected.found} == {"Fast", "Twice", "Meet", "Gone", "Chase"}
+    assert {row[0] for row in expected.found} == {"Fast", "Twice", "Meet", "Gone", "Chase", "Again"}
     assert expected.late_for_clock > 5
     assert Counter(map(plain, pq.read_table(tmp_path / "out").to_pylist())) == expected.found
     assert sum(one.late_for_clock for one in summaries) == expected.late_for_clock

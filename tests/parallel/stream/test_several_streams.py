@@ -36,15 +36,14 @@ from wayeb_py.parallel.stream import shard_operator
 from wayeb_py.parallel.stream.endpoints import open_spark_log
 from wayeb_py.parallel.stream.plan import Asked, StreamPlan, plan_stream
 from wayeb_py.parallel.stream.shard_operator import PackedFrom, ShardPatterns, ShardQuery, _step, epoch_parcel
+from wayeb_py.parallel.stream.shard_packing import ShardPacker
 from wayeb_py.parallel.stream.source import SourceOptions, StreamReader
 from wayeb_py.parallel.stream.stream import stream
 from wayeb_py.parallel.stream.stream_recogniser import StreamRecogniser
 from wayeb_py.parallel.stream.task import StreamContext
 from wayeb_py.parallel.wire.event_schemas import by_stream, join_streams, wanted_by_stream
 from wayeb_py.parallel.wire.output_schema import refuse_several_entities, refuse_several_streams
-from wayeb_py.parallel.wire.packer import Packer
 from wayeb_py.parallel.wire.parcel import Parcel, from_batch, unpack, unpack_lines
-from wayeb_py.parallel.wire.routing import route_by_hash
 from wayeb_py.patterns import Patterns
 
 STREAMS = """
@@ -124,12 +123,18 @@ def bound(patterns: Patterns, **options: Any) -> wayeb_py.Recogniser:
 
 
 class Shard:
-    """The shard of a stream; before some batches its process is another, which restores what the last one saved."""
+    """The shards of a stream; before some batches their process is another, which restores what the last one saved."""
 
-    def __init__(self, patterns: Patterns, dice: random.Random, episodes: bool = False) -> None:
+    def __init__(self, patterns: Patterns, dice: random.Random, episodes: bool = False, by_entity: int = 0) -> None:
         schema = join_streams(patterns, SCHEMAS)
-        self.query = ShardQuery(1, lambda version: ShardPatterns(patterns, schema), episodes, name=str(dice.random()))
-        self.state, self.dice, self.spoke_s = KeptState(), dice, {"ships/": 0, "radar/": 0}
+        self.n_shards, self.has_all = by_entity + 1, by_entity > 0
+        self.query = ShardQuery(
+            self.n_shards, lambda version: ShardPatterns(patterns, schema), episodes, name=str(dice.random()),
+            has_all=self.has_all,
+        )  # fmt: skip
+        self.streams = {stream.name: stream for stream in patterns.meaning.streams}
+        self.states = [KeptState() for _ in range(self.n_shards)]
+        self.dice, self.spoke_s = dice, {"ships/": 0, "radar/": 0}
         self.rows: list[dict[str, Any]] = []
         self.aside: list[dict[str, Any]] = []
         self.n_late = 0
@@ -140,17 +145,20 @@ class Shard:
         for task, name in enumerate(sorted(batch)):
             if batch[name]:
                 self.spoke_s[f"{name}/"] = clock_s
-            packer = Packer(route_by_hash(1), SCHEMAS[name].names[0], task, 3)
+            packer = ShardPacker(self.streams[name], task, self.n_shards, self.has_all, 3)
             for one in table_of(name, batch[name]).to_batches():
                 parcels += packer.add(one)
-            parcels += [*packer.finish(), epoch_parcel(0, epoch, clock_s, PackedFrom(task, f"{name}/", self.spoke_s))]
+            packed = PackedFrom(task, f"{name}/", self.spoke_s, packer.reached_s)
+            parcels += packer.finish()
+            parcels += [epoch_parcel(shard, epoch, clock_s, packed) for shard in range(self.n_shards)]
         self.dice.shuffle(parcels)
-        self.step(parcels)
+        for shard in range(self.n_shards):
+            self.step([one for one in parcels if one.split == shard], shard)
 
-    def step(self, parcels: list[Parcel]) -> None:
+    def step(self, parcels: list[Parcel], shard: int = 0) -> None:
         if self.dice.random() < 0.5:
             shard_operator._alive.clear()
-        for parcel in _step(self.query, parcels, self.state):  # type: ignore[arg-type]
+        for parcel in _step(self.query, parcels, self.states[shard]):  # type: ignore[arg-type]
             if parcel.kind in ("detections", "episodes"):
                 self.rows += unpack(parcel.payload).to_pylist()
             elif parcel.kind == "aside":
@@ -187,9 +195,11 @@ def cut(events: Events, dice: random.Random) -> list[Events]:
 
 
 @settings(max_examples=10, deadline=None)
-@given(events_of_streams(), st.integers(0, 1 << 32))
-def test_cuts_and_processes_change_nothing(patterns: Patterns, in_order: Patterns, events: Events, seed: int) -> None:
-    shard = Shard(patterns, random.Random(seed))
+@given(events_of_streams(), st.integers(0, 1 << 32), st.sampled_from([0, 2]))
+def test_cuts_and_processes_change_nothing(
+    patterns: Patterns, in_order: Patterns, events: Events, seed: int, by_entity: int
+) -> None:
+    shard = Shard(patterns, random.Random(seed), by_entity=by_entity)
     for batch in cut(events, shard.dice):
         shard.take(batch)
     shard.take({"ships": [], "radar": []}, Epoch(ended_at=1))
@@ -242,10 +252,10 @@ def test_a_recogniser_lives_on_only_with_its_own_state(patterns: Patterns, monke
     shard.dice.random = lambda: 1.0  # type: ignore[method-assign]  # its process stays
     first: Events = {"ships": [(1, 100, 8.0, 0.0)], "radar": [(1, 100, 0.0, 0.0)]}
     shard.take(first)
-    before = shard.state.value
+    before = shard.states[0].value
     shard.take({"ships": [(1, 101, 8.0, 0.0)], "radar": []})
     assert len(made) == 1
-    shard.state.value, shard.rows = before, []  # Spark has lost that batch, and repeats it
+    shard.states[0].value, shard.rows = before, []  # Spark has lost that batch, and repeats it
     shard.take({"ships": [(1, 101, 8.0, 0.0)], "radar": []})
     assert len(made) == 2
     shard.take({"ships": [(1, 120, 1.0, 0.0)], "radar": [(1, 200, 0.0, 0.0)]})

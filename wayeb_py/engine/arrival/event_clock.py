@@ -119,6 +119,10 @@ class EventClock:
         """Holds the events of a stream; which of them are late for its clock, or that of their partition."""
         return self._clocks[name].take(arrived.rows, partition)
 
+    def reach(self, name: str, time_s: Fraction, partition: str) -> None:
+        """Learns the greatest time that has arrived in a partition of a stream of which only a part comes here."""
+        self._clocks[name].reach(time_s, partition)
+
     def advance(self, clock: int) -> None:
         """Advances the clock to a time that the caller gives, in ticks."""
         self._move_on(Fraction(clock, self.ticks_per_s))

@@ -112,7 +112,7 @@ class StreamClock:
         if arrived is None:
             before = np.maximum.accumulate(np.concatenate([[greatest], rows.ts]))[:-1]
         else:
-            before = arrived
+            before = np.maximum(arrived, greatest)
             self.greatest = max(self.greatest, int(before.max(initial=never)))
         past = rows.ts < self.floor
         late = (before > never + late_by) & (rows.ts < np.maximum(before, never + late_by) - late_by)
@@ -127,9 +127,12 @@ class StreamClock:
         self.held = kept if self.held is None else join_rows(self.held, kept)
         return late
 
-    def reach(self, time_s: Fraction) -> None:
-        """Learns the greatest time that has arrived in the whole of the stream."""
-        self.greatest = max(self.greatest, floor(time_s * self.ticks_per_s))
+    def reach(self, time_s: Fraction, partition: str | None = None) -> None:
+        """Learns the greatest time that has arrived in the whole of the stream, or of one of its partitions."""
+        time = floor(time_s * self.ticks_per_s)
+        self.greatest = max(self.greatest, time)
+        if partition is not None:
+            self.partitions[partition] = max(self.partitions[partition], time)
 
     def advance(self, clock_s: Fraction) -> None:
         """Advances the clock to a time that the caller gives."""

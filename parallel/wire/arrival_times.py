@@ -1,0 +1,57 @@
+"""Events of a stream get the greatest time that had arrived before each, as far as one reader has read.
+
+Where a stream is spread by entity, a task that has some of its events learns from it which are late for the clock of
+the whole (`ARRIVED`); what other readers read before, it learns from how far each of them got.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+
+from wayeb_py.arrays import I64
+from wayeb_py.columns import column_of, ticks_of
+from wayeb_py.dsl import meaning as m
+from wayeb_py.engine.arrival.reorder import ARRIVED
+from wayeb_py.engine.arrow_values import plain
+from wayeb_py.kernels.ticks import NEVER
+
+
+@dataclass(slots=True)
+class ArrivalTimes:
+    """The greatest time that one reader has read of a stream, in ticks, of which a second has `per_s`."""
+
+    stream: m.Stream
+    greatest: int = int(NEVER)
+    per_s: int = 1
+
+    def before(self, batch: pa.RecordBatch) -> I64:
+        """The greatest time before each row; rows without key or time are no events and reach nothing."""
+        stream = self.stream
+        assert stream.key is not None
+        assert stream.time is not None
+        ticks = ticks_of(column_of(batch.column(stream.time), stream.time), stream.time_unit, stream.time)
+        times = ticks.values.astype(np.int64, copy=True)
+        times[plain(batch.column(stream.key)).is_null().to_numpy(zero_copy_only=False)] = NEVER
+        if ticks.missing is not None:
+            times[ticks.missing != 0] = NEVER
+        reached: I64 = np.maximum.accumulate(np.concatenate([[self.greatest], times]))
+        self.greatest, self.per_s = int(reached[-1]), ticks.per_unit
+        return reached[:-1]
+
+    def add(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with a column for these times."""
+        return batch.append_column(ARRIVED, pa.array(self.before(batch)))
+
+    @property
+    def reached(self) -> int | None:
+        """The greatest time; None without any event."""
+        return None if self.greatest == int(NEVER) else self.greatest
+
+    @property
+    def reached_s(self) -> Fraction | None:
+        """The same in seconds."""
+        return None if self.reached is None else Fraction(self.reached, self.per_s)
