@@ -23,7 +23,6 @@ from wayeb_py.parallel.logs.log import OffsetRange
 from wayeb_py.parallel.stream.buffer import ReadAhead
 from wayeb_py.parallel.stream.task import StreamContext, TaskSpec
 from wayeb_py.parallel.stream.task_result import count_block, task_counts
-from wayeb_py.parallel.wire.arrival_times import ArrivalTimes
 from wayeb_py.parallel.wire.packer import STREAMED_ROWS, Packer
 from wayeb_py.parallel.wire.parcel import Parcel, pack_lines
 from wayeb_py.parallel.wire.routing import route_by_hash
@@ -34,6 +33,8 @@ class ShardPacker:
     """Packs the events of one task for all shards: by entity, and once more for the last where it `has_all`."""
 
     def __init__(self, stream: m.Stream, task: int, n_shards: int, has_all: bool, rows: int = STREAMED_ROWS) -> None:
+        from wayeb_py.parallel.wire.arrival_times import ArrivalTimes  # for start-up time, as in `task`
+
         assert stream.key is not None
         self._packers = [(Packer(route_by_hash(n_shards - has_all), stream.key, task, rows), 0)]
         if has_all:

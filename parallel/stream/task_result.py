@@ -20,7 +20,6 @@ import pyarrow as pa
 
 from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.columns import column_of, ticks_of
-from wayeb_py.engine.arrival.reorder import ARRIVED
 from wayeb_py.engine.rows.detection_id import with_ids
 from wayeb_py.files.formats.block import AsideRow, Block, values_of_rows
 from wayeb_py.files.output.set_aside import kind_of, render_aside
@@ -127,6 +126,8 @@ class TaskResult:
         if table.num_rows:
             self._n_episodes += table.num_rows if self.episodes else 0
             self._tables.append(table)
+        from wayeb_py.engine.arrival.reorder import ARRIVED  # for start-up time, as in `task`
+
         for reason, batch in self.recogniser.aside:
             if ARRIVED in batch.schema.names:
                 batch = batch.drop_columns([ARRIVED])
