@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from wayeb_py.arrays import U16
+from wayeb_py.arrays import U16, Bool
 from wayeb_py.compiler.axes import Axis
 from wayeb_py.compiler.pattern import CompiledPattern
 from wayeb_py.compiler.registers import questions_of_slots
@@ -66,6 +66,7 @@ class RegisterStepper(RunStepper):
                 is_live=live_states(dfa).astype(np.uint8),
                 matters=np.ascontiguousarray(memory.matters.reshape(-1), dtype=np.uint8),
                 keeps=np.ascontiguousarray(memory.needed[:, questions].reshape(-1), dtype=np.uint8),
+                begins=self._begins(pattern).astype(np.uint8),
                 n_symbols=pattern.n_symbols,
                 n_answers=pattern.symbol_of_cell.shape[-2],
                 n_names=self._n_names,
@@ -85,6 +86,15 @@ class RegisterStepper(RunStepper):
         self._room = self._make_room_for(FIRST_RUNS)
         self._buffer = DetectionBuffer(OUT_ROOM)
         self._programs: tuple[Any, Programs] | None = None
+
+    @staticmethod
+    def _begins(pattern: CompiledPattern) -> Bool:
+        """[code of an event]: whether a match may begin with it, whatever a run answers and names."""
+        dfa = pattern.dfa
+        assert dfa is not None
+        goes_on = (live_states(dfa) | dfa.accepting)[dfa.next_state[0]]
+        table = pattern.symbol_of_cell.reshape(-1, pattern.symbol_of_cell.shape[-2] * pattern.symbol_of_cell.shape[-1])
+        return np.asarray(goes_on[table].any(axis=1))
 
     def _make_room_for(self, n_runs: int) -> tuple[Any, ...]:
         own = np.zeros(self.n_slots, dtype=np.int64)

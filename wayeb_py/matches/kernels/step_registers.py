@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wayeb_py.kernels.compiled import i64, kernel, subroutine, two_i64, u16
+from wayeb_py.kernels.compiled import i64, inlined, kernel, two_i64, u16
 from wayeb_py.kernels.stepping import ChunkRows, DetectionArrays, is_within, write
 from wayeb_py.kernels.structs import F64, I32, I64, U8, U16, struct
 from wayeb_py.kernels.ticks import NEVER
@@ -46,6 +46,7 @@ class RegisterAutomaton(NamedTuple):
     is_live: U8  # [state]
     matters: U8  # [state * n_tests + test]
     keeps: U8  # [state * n_slots + slot]: something can still ask for it
+    begins: U8  # [code]: a match may begin with such an event
     n_symbols: int
     n_answers: int
     n_names: int
@@ -118,7 +119,7 @@ _STRUCTS = (
 )  # fmt: skip
 
 
-@subroutine
+@inlined
 def _compares(comparator, below, equal):  # type: ignore[no-untyped-def]
     if comparator == LESS:
         return below
@@ -133,7 +134,7 @@ def _compares(comparator, below, equal):  # type: ignore[no-untyped-def]
     return not below and not equal
 
 
-@subroutine
+@inlined
 def _distance_m(lon, lat, other_lon, other_lat):  # type: ignore[no-untyped-def]
     if not (is_position(lon, lat) and is_position(other_lon, other_lat)):
         return np.nan
@@ -142,7 +143,7 @@ def _distance_m(lon, lat, other_lon, other_lat):  # type: ignore[no-untyped-def]
     return metres(math.sqrt((ax - bx) ** 2 + (ay - by) ** 2 + (az - bz) ** 2))
 
 
-@subroutine
+@inlined
 def _answer(test, row, n, now, number, start_seq, start_ts, ticks_per_s, programs, values, scratch):  # type: ignore[no-untyped-def]
     """Whether a test holds of a run at an event."""
     stack, own, bits = scratch.stack, scratch.own_real, scratch.own_whole
@@ -231,7 +232,7 @@ def _answer(test, row, n, now, number, start_seq, start_ts, ticks_per_s, program
     return False
 
 
-@subroutine
+@inlined
 def _begin(row, n, programs, values, scratch):  # type: ignore[no-untyped-def]
     """The slots of a run that begins at this event."""
     own = scratch.own_whole
@@ -241,7 +242,7 @@ def _begin(row, n, programs, values, scratch):  # type: ignore[no-untyped-def]
         own[programs.begun_slot[nth]] = values.whole[programs.begun_value[nth] * n + row]
 
 
-@subroutine
+@inlined
 def _fold(row, n, is_first, programs, values, scratch):  # type: ignore[no-untyped-def]
     """Adds the event to what a run has folded."""
     own, bits = scratch.own_real, scratch.own_whole
@@ -275,7 +276,7 @@ def _fold(row, n, is_first, programs, values, scratch):  # type: ignore[no-untyp
             bits[slot + 1] += 1
 
 
-@subroutine
+@inlined
 def _insert(count, state, start_seq, start_ts, by_start, scratch, into):  # type: ignore[no-untyped-def]
     """Adds the run whose slots are those of run `count`, unless there is one like it; returns how many there are."""
     n_slots = scratch.own_whole.shape[0]
@@ -333,6 +334,10 @@ def step_registers(begin, code, rows, automaton, programs, values, runs, scratch
         number = rows.seq[row]
         now = rows.ts[row]
         length = 0 if rows.fresh[row] != 0 else runs.length[e]
+        n_runs = length + automaton.begins[code[row]]
+        if n_runs == 0:
+            runs.length[e] = 0
+            continue
         most = (length + 1) * automaton.n_names
         if n_out + length + 1 > out.row.shape[0]:
             if n_out == 0:
@@ -348,7 +353,7 @@ def step_registers(begin, code, rows, automaton, programs, values, runs, scratch
         start_at_hand = np.int64(-1)
         is_reported = False
         best_seq, best_ts = np.int64(-1), np.int64(0)
-        for run in range(length + 1):
+        for run in range(n_runs):
             state, start_seq, start_ts = np.int64(0), number, now
             if run < length:
                 state = np.int64(runs.state[base + run])
