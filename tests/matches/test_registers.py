@@ -123,3 +123,41 @@ def test_named_events_and_the_match_so_far_are_those_of_the_definitions_wherever
 def test_named_events_do_not_depend_on_chunks(remembered: tuple[Scene, Job, Answer], chunk_rows: int) -> None:
     _, job, answer = remembered
     assert_equal(in_chunks(job, [], chunk_rows), answer)
+
+
+# Where the values of runs can be compared, one that does all that another one can stays alone.
+COMPARED = (
+    "any as u ; any* ; ({0})", "any* ; any as u ; any* ; ({0})", '(k = "a") as u ; any* ; (not ({0}))',
+    "any as u ; !(any* ; ({0}) ; any*) ; (b)", "@(any as u, ({0}))", "any as u ; ({0})* ; (b)",
+    "any as u ; any* ; any as v ; any* ; ({0} and {1})", "any as u ; any* ; (({0}) as u ; any*){{1,2}} ; ({0})",
+    "any as u ; any* ; any as v ; any* ; ({0} or not ({1}))", "any as u ; any* ; (({0}) | ({0}) ; (b))",
+    "any+ & (any as u ; any* ; ({0}))", "any as u ; any* ; (first(y) > y and {0})",
+)  # fmt: skip
+COMPARISONS = (
+    "x > {0}.x", "x <= {0}.x + 1", "{0}.y < y", "y - {0}.y >= 1", "x * 2 > {0}.x / -2", "elapsed({0}) > 1.5 s",
+    "elapsed({0}) <= 1 s", "min(x, {0}.x) > 1", "-{0}.n < n", "{0}.x > 1", "y > 2 * {0}.y", "{0}.n - y > {0}.y",
+    "ts > {0}.ts", "abs(y - {0}.y) > 1", "{0}.y = y",
+)  # fmt: skip
+
+
+@st.composite
+def compared(draw: DrawFn) -> tuple[Scene, Job, Answer]:
+    scene = draw(scenes(max_events=24, arrival=False))
+    events = [{**event, "id": "p"} for event in scene.events]
+    scene = replace(scene, events=events, patterns=(), forget_after_s=None, dedupe=False)
+    of_each = [draw(st.sampled_from(COMPARISONS)).format(name) for name in ("u", "v")]
+    text = draw(st.sampled_from(COMPARED)).format(*of_each)
+    window = draw(st.sampled_from(("6 events", "3 s", "20 s", "1 h")))
+    which = draw(st.sampled_from(WHICH))
+    source = f"{scene.job().source}\npattern P := {text} within {window}{which}\n"
+    how = Settings("id", "ts", 1_000, True, scene.longest, order=scene.order)
+    return scene, replace(scene.job(), source=source), recognise(dsl.read(source), COLUMNS, events, how)
+
+
+@settings(max_examples=examples(150))
+@given(compared(), st.data())
+def test_a_run_that_another_one_makes_superfluous_is_missed_by_no_detection(
+    made: tuple[Scene, Job, Answer], data: st.DataObject
+) -> None:
+    scene, job, answer = made
+    assert_equal(fed(job, cuts(scene, data.draw), restored=data.draw(st.booleans())), answer)

@@ -22,6 +22,7 @@ import numpy as np
 from wayeb_py.arrays import I64, Bool
 from wayeb_py.compiler.automata.derivatives import Dfa
 from wayeb_py.compiler.axes import Axis
+from wayeb_py.compiler.run_order import better_answers, directions_of
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.node import Node, node, record
 from wayeb_py.dsl.walk import walk
@@ -51,6 +52,7 @@ class RunMemory:
 
     `matters[state, test]` says whether the answer makes a difference there, `needed[state, question]` whether what a
     run remembers for a question can still make one: for a register by its name, or for a measure of the match so far.
+    `better[state, test]` is 1 where it is better for a match that the test holds, -1 that it does not.
     """
 
     tests: tuple[m.Predicate, ...]
@@ -58,6 +60,7 @@ class RunMemory:
     questions: tuple[str | m.Measure, ...]
     matters: Bool
     needed: Bool
+    better: I64
 
 
 def remembers(regex: m.Regex) -> bool:
@@ -202,7 +205,8 @@ def parted(axes: tuple[Axis, ...], symbols: I64, dfa: Dfa) -> tuple[tuple[Axis, 
     needed = np.zeros((dfa.n_states, len(questions)), dtype=bool)
     for nth, question in enumerate(questions):
         needed[:, nth] = _needed(question, tests, registers, matters, table, dfa)
-    return tuple(axes[i] for i in of_events), symbols, RunMemory(tests, registers, questions, matters, needed)
+    better = better_answers(table, len(tests), dfa)
+    return tuple(axes[i] for i in of_events), symbols, RunMemory(tests, registers, questions, matters, needed, better)
 
 
 def written_out(axes: tuple[Axis, ...], symbols: I64, memory: RunMemory) -> tuple[tuple[Axis, ...], I64]:
@@ -301,3 +305,14 @@ def asks_one_event(test: m.Predicate) -> str | m.Measure | None:
             case _:
                 return None
     return asked.pop() if len(asked) == 1 else None
+
+
+def directions_of_slots(memory: RunMemory) -> I64:
+    """[state, slot]: 1 where the greater value is at least as good for a match, -1 where the less is, 0 for neither."""
+    columns: list[I64] = []
+    for nth, test in enumerate(memory.tests):
+        n_slots = sum(width for _, width in _asked(test))
+        own = [1] if asks_one_event(test) is not None else directions_of(test)
+        own = own if len(own) == n_slots else [0] * n_slots
+        columns += [memory.better[:, nth] * direction for direction in own]
+    return np.stack(columns, axis=1) if columns else np.zeros((len(memory.better), 0), dtype=np.int64)

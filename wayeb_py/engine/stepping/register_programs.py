@@ -73,7 +73,8 @@ class ProgramBuilder:
         self._code: list[tuple[int, int, int, float]] = []
         self._reads: list[Read] = []
         self._read_of: dict[Any, int] = {}
-        self._n_slots = 0
+        self._key_of: list[Any] = []
+        self._is_real: list[bool] = []  # [slot]
         self._named: list[tuple[str, int, int]] = []  # (name, slot, value)
         self._folds: list[tuple[int, int, int]] = []
         self._chunk: Chunk
@@ -101,6 +102,7 @@ class ProgramBuilder:
             fold=np.array([one[0] for one in self._folds], dtype=np.int32),
             fold_slot=_whole([one[1] for one in self._folds]),
             fold_value=_whole([one[2] for one in self._folds]),
+            is_real=np.array(self._is_real, dtype=np.uint8),
         )
         return Programs(tuple(arrays), self._reads)
 
@@ -302,21 +304,24 @@ class ProgramBuilder:
 
     def _remember(self, name: str, read: int) -> int:
         """The slot that holds the value of a named event."""
-        self._named.append((name, self._n_slots, read))
-        self._n_slots += 1
-        return self._n_slots - 1
+        slot = len(self._is_real)
+        self._named.append((name, slot, read))
+        self._is_real.append(self._key_of[read] in ("lon", "lat") or self._key_of[read][0] == "real")
+        return slot
 
     def _fold(self, fold: int, read: int) -> int:
         """The slot that holds what is folded of the values of all events; the next one says of how many."""
-        self._folds.append((fold, self._n_slots, read))
-        self._n_slots += 2
-        return self._n_slots - 2
+        slot = len(self._is_real)
+        self._folds.append((fold, slot, read))
+        self._is_real += [fold < k.MIN_WHOLE, False]
+        return slot
 
     # Values of events.
 
     def _read(self, key: Any, read: Read) -> int:
         if key not in self._read_of:
             self._read_of[key] = len(self._reads)
+            self._key_of.append(key)
             self._reads.append(read)
         return self._read_of[key]
 

@@ -10,7 +10,7 @@ import numpy as np
 from wayeb_py.arrays import U16, Bool
 from wayeb_py.compiler.axes import Axis
 from wayeb_py.compiler.pattern import CompiledPattern
-from wayeb_py.compiler.registers import questions_of_slots
+from wayeb_py.compiler.registers import directions_of_slots, questions_of_slots
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import walk
 from wayeb_py.engine.stepping.pooled_lists import PooledLists
@@ -54,6 +54,7 @@ class RegisterStepper(RunStepper):
         self.words_key = m.At(pattern.fingerprint, m.Constant("texts", "text"))
         questions = questions_of_slots(memory)
         self.n_slots = len(questions)
+        better = directions_of_slots(memory)
         self._n_names = pattern.symbol_of_cell.shape[-1]
         asked = [part for test in memory.tests for part in walk(test) if isinstance(part, m.Measure)]
         asks_start = any(part.function in ("count", "duration") and part.operand is None for part in asked)
@@ -67,6 +68,8 @@ class RegisterStepper(RunStepper):
                 matters=np.ascontiguousarray(memory.matters.reshape(-1), dtype=np.uint8),
                 keeps=np.ascontiguousarray(memory.needed[:, questions].reshape(-1), dtype=np.uint8),
                 begins=self._begins(pattern).astype(np.uint8),
+                better=np.ascontiguousarray(better.reshape(-1), dtype=np.int32),
+                has_order=(better != 0).any(axis=1).astype(np.uint8),
                 n_symbols=pattern.n_symbols,
                 n_answers=pattern.symbol_of_cell.shape[-2],
                 n_names=self._n_names,
@@ -98,12 +101,13 @@ class RegisterStepper(RunStepper):
 
     def _make_room_for(self, n_runs: int) -> tuple[Any, ...]:
         own = np.zeros(self.n_slots, dtype=np.int64)
+        whole = np.zeros(max(1, n_runs * self.n_slots), dtype=np.int64)
         size = 1 << (2 * n_runs - 1).bit_length()
         self._n_scratch = n_runs
         return tuple(
             RegisterScratch(
                 np.zeros(n_runs, dtype=np.int32), np.zeros(n_runs, dtype=np.int64), np.zeros(n_runs, dtype=np.int64),
-                np.zeros(max(1, n_runs * self.n_slots), dtype=np.int64), own, own.view(np.float64),
+                whole, whole.view(np.float64), np.zeros(n_runs, dtype=np.uint8), own, own.view(np.float64),
                 np.zeros(MOST_OPERANDS), np.zeros(size, dtype=np.int32), np.zeros(size, dtype=np.int64),
                 np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64),
             )

@@ -30,6 +30,7 @@ from wayeb_py.spatial.kernels.index import is_position, metres, vector
 ) = range(29)  # fmt: skip
 LESS, LESS_OR_EQUAL, EQUAL, NOT_EQUAL, GREATER_OR_EQUAL, GREATER = range(6)
 SUM, SUM_AFTER_FIRST, MIN, MAX, MIN_WHOLE, MAX_WHOLE, HOW_MANY = range(7)
+MOST_COMPARED = 1 << 14  # pairs of runs at an event: past them all runs are kept, which changes no detection
 MOST_OPERANDS = 64  # of one test, that wait for others
 
 
@@ -47,6 +48,8 @@ class RegisterAutomaton(NamedTuple):
     matters: U8  # [state * n_tests + test]
     keeps: U8  # [state * n_slots + slot]: something can still ask for it
     begins: U8  # [code]: a match may begin with such an event
+    better: I32  # [state * n_slots + slot]: 1 where the greater is at least as good, -1 where the less is, 0: neither
+    has_order: U8  # [state]: some slot has a direction there
     n_symbols: int
     n_answers: int
     n_names: int
@@ -76,6 +79,7 @@ class RegisterPrograms(NamedTuple):
     fold: I32
     fold_slot: I64  # the slot after it counts the values
     fold_value: I64
+    is_real: U8  # [slot]
 
 
 class RegisterValues(NamedTuple):
@@ -105,6 +109,8 @@ class RegisterScratch(NamedTuple):
     seq: I64
     ts: I64
     whole: I64
+    real: F64  # the same bits
+    is_new: U8  # it has come to its state, or to what it remembers, with this event
     own_whole: I64
     own_real: F64  # the same bits
     stack: F64
@@ -304,6 +310,7 @@ def _insert(count, state, start_seq, start_ts, by_start, scratch, into):  # type
             if start_seq > scratch.seq[other]:
                 scratch.seq[other] = start_seq
                 scratch.ts[other] = start_ts
+                scratch.is_new[other] = 1
             return count
         at = (at + 1) & mask
     scratch.stamp[at] = stamp
@@ -312,6 +319,59 @@ def _insert(count, state, start_seq, start_ts, by_start, scratch, into):  # type
     scratch.seq[count] = start_seq
     scratch.ts[count] = start_ts
     return count + 1
+
+
+@inlined
+def _does_as_much(run, other, by_start, automaton, programs, scratch):  # type: ignore[no-untyped-def]
+    """Whether a run leads to a match, with a start at least as good, wherever another in the same state does."""
+    n_slots = scratch.own_whole.shape[0]
+    does = scratch.seq[run] == scratch.seq[other] if by_start else scratch.seq[run] >= scratch.seq[other]
+    own, others = run * n_slots, other * n_slots
+    towards = np.int64(scratch.state[run]) * n_slots
+    for slot in range(n_slots):
+        a, b = scratch.whole[own + slot], scratch.whole[others + slot]
+        if not does or a == b:
+            continue
+        direction = automaton.better[towards + slot]
+        if direction == 0 or (programs.is_real[slot] == 0 and (a == NEVER or b == NEVER)):
+            does = False
+        elif programs.is_real[slot] != 0:  # NaN is neither more nor less
+            x, y = scratch.real[own + slot], scratch.real[others + slot]
+            does = x >= y if direction > 0 else x <= y
+        else:
+            does = a >= b if direction > 0 else a <= b
+    return does
+
+
+@inlined
+def _drop_dominated(count, automaton, programs, scratch):  # type: ignore[no-untyped-def]
+    """Drops the runs of which another does all that they can; returns how many stay, in their order."""
+    n_slots = scratch.own_whole.shape[0]
+    for run in range(count):
+        if scratch.is_new[run] == 0 or scratch.state[run] < 0:
+            continue
+        if automaton.has_order[scratch.state[run]] == 0:
+            continue
+        for other in range(count):
+            if other == run or scratch.state[other] != scratch.state[run]:
+                continue
+            if _does_as_much(run, other, automaton.by_start, automaton, programs, scratch):
+                scratch.state[other] = -1 - scratch.state[other]
+            elif _does_as_much(other, run, automaton.by_start, automaton, programs, scratch):
+                scratch.state[run] = -1 - scratch.state[run]
+                break
+    kept = 0
+    for run in range(count):
+        if scratch.state[run] < 0:
+            continue
+        if kept < run:
+            scratch.state[kept] = scratch.state[run]
+            scratch.seq[kept] = scratch.seq[run]
+            scratch.ts[kept] = scratch.ts[run]
+            for slot in range(n_slots):
+                scratch.whole[kept * n_slots + slot] = scratch.whole[run * n_slots + slot]
+        kept += 1
+    return kept
 
 
 @kernel(two_i64(i64, u16[::1], *map(struct, _STRUCTS)))
@@ -353,6 +413,7 @@ def step_registers(begin, code, rows, automaton, programs, values, runs, scratch
         start_at_hand = np.int64(-1)
         is_reported = False
         best_seq, best_ts = np.int64(-1), np.int64(0)
+        n_new = 0
         for run in range(n_runs):
             state, start_seq, start_ts = np.int64(0), number, now
             if run < length:
@@ -397,7 +458,14 @@ def step_registers(begin, code, rows, automaton, programs, values, runs, scratch
                         if automaton.keeps[after * n_slots + slot] != 0:
                             value = values.whole[programs.named_value[nth] * n + row]
                             scratch.whole[count * n_slots + slot] = value
+                is_new = run == length or after != state
+                for slot in range(n_slots):
+                    if scratch.whole[count * n_slots + slot] != scratch.own_whole[slot]:
+                        is_new = True
+                scratch.is_new[count] = is_new
+                n_before = count
                 count = _insert(count, after, start_seq, start_ts, automaton.by_start, scratch, scratch.whole)
+                n_new += count > n_before and is_new
             if is_accepted:
                 if automaton.once:
                     count = first_of_start
@@ -411,6 +479,8 @@ def step_registers(begin, code, rows, automaton, programs, values, runs, scratch
         if best_seq >= 0:
             write(n_out, row, np.int32(automaton.pattern), best_seq, best_ts, out)
             n_out += 1
+        if count > 1 and 0 < n_new <= MOST_COMPARED // count:
+            count = _drop_dominated(count, automaton, programs, scratch)
         if count > runs.room[e]:
             return -1 - row, before_out
         for run in range(count):
