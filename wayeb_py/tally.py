@@ -36,6 +36,7 @@ class Tally:
     bad: Counter[str] = field(default_factory=Counter)  # rows that are no events, by reason
     unreadable: Counter[str] = field(default_factory=Counter)  # values, by column
     cleaned: Counter[str] = field(default_factory=Counter)  # values taken as missing, by what was wrong with them
+    crowded: Counter[str] = field(default_factory=Counter)  # events with very many runs of their entity, by pattern
     entities: int = 0  # in the state
     new_entities: int = 0
     aged_entities: int = 0  # that have left the state
@@ -85,7 +86,7 @@ class Tally:
 
     def of_patterns(self) -> Tally:
         """What belongs to these patterns alone; another group of patterns counts the events."""
-        return Tally(detections=self.detections.copy(), episodes=self.episodes)
+        return Tally(detections=self.detections.copy(), episodes=self.episodes, crowded=self.crowded.copy())
 
     def to_json(self) -> dict[str, Any]:
         """The numbers as JSON can hold them."""
@@ -99,5 +100,5 @@ class Tally:
         return cls(**known | {name: Counter(known[name]) for name in _COUNTERS if name in known})
 
 
-_COUNTERS = ("detections", "bad", "unreadable", "cleaned")
+_COUNTERS = ("detections", "bad", "unreadable", "cleaned", "crowded")
 _NUMBERS = tuple(each.name for each in fields(Tally) if each.name not in (*_COUNTERS, "episodes"))

@@ -43,6 +43,9 @@ COUNTERS = {
     "bad": Metric("bad_rows_total", "counter", "reason", "Rows set aside because they are no events."),
     "unreadable": Metric("unreadable_values_total", "counter", "column", "Values that could not be read."),
     "cleaned": Metric("cleaned_values_total", "counter", "reason", "Values that cannot be true, taken as missing."),
+    "crowded": Metric(
+        "crowded_events_total", "counter", "pattern", "Events at which a pattern followed very many ways of an entity."
+    ),
     "ahead": Metric("events_ahead_of_clock_total", "counter", "source", "Events whose time is yet to come."),
     "aged_entities": Metric("aged_entities_total", "counter", "source", "Entities whose state was given up."),
     "new_entities": Metric("new_entities_total", "counter", "source", "Entities seen for the first time."),

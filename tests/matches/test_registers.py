@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
+import wayeb_py
 from tests.engine.test_properties import COLUMNS, Scene, cuts, scenes
 from tests.engines import Job, assert_equal, fed, in_chunks
 from tests.oracle import Answer, Settings, recognise
 from tests.strategies import examples
 from wayeb_py import dsl
+from wayeb_py.compiler.limits import Limits
+from wayeb_py.compiler.registers import most_runs_within
+from wayeb_py.errors import LimitError
+from wayeb_py.run.summary import crowds
 
 PLAIN = ("any", '(k = "a")', "(x > 1)", "(y >= 2)", "(b)", '(k != "b" and not missing(x))', "(prev(y) < y)")
 OF_ONE = (
@@ -161,3 +169,43 @@ def test_a_run_that_another_one_makes_superfluous_is_missed_by_no_detection(
 ) -> None:
     scene, job, answer = made
     assert_equal(fed(job, cuts(scene, data.draw), restored=data.draw(st.booleans())), answer)
+
+
+STREAM = "stream s { key id  time ts in s }\n"
+TWO_NAMES = "pattern P := any as u ; any* ; any as v ; any* ; (x = u.x + v.x)"
+
+
+def test_a_window_of_events_that_may_hold_too_many_ways_is_refused_with_both_numbers() -> None:
+    wayeb_py.compile(f"{STREAM}{TWO_NAMES} within 200 events")
+    with pytest.raises(LimitError, match=r"up to \d[\d,]+, the limit is 100,000"):
+        wayeb_py.compile(f"{STREAM}{TWO_NAMES} within 400 events")
+    wayeb_py.compile(f"{STREAM}pattern P := any as u ; (x > u.x) within 1000000 events")
+
+
+@settings(max_examples=examples(60))
+@given(compared())
+def test_there_are_never_more_runs_than_the_compiler_says(made: tuple[Scene, Job, Answer]) -> None:
+    _, job, _ = made
+    source = re.sub(r"within \d+ \w+", "within 6 events", job.source)
+    patterns = wayeb_py.compile(source, longest=job.longest)
+    (one,) = patterns.compiled
+    assert one.memory is not None
+    assert one.dfa is not None
+    by_start = one.longest or one.has_each_start
+    most = most_runs_within(6, one.symbol_of_cell, one.memory, one.dfa, by_start, 100_000)
+    limited = wayeb_py.compile(source, longest=job.longest, limits=Limits(live_runs=max(1, most)))
+    table, order = job.fed()
+    recogniser = wayeb_py.Recogniser(limited, order=order)
+    recogniser.feed(table)
+    assert recogniser.counts.crowded.total() == 0
+
+
+def test_events_with_very_many_runs_are_counted_and_no_detection_is_missing() -> None:
+    events = pa.table({"id": ["e"] * 40, "ts": list(range(40)), "x": [n * 7 % 11 for n in range(40)]})
+    found = []
+    for limits in (Limits(), Limits(live_runs=5)):
+        recogniser = wayeb_py.Recogniser(wayeb_py.compile(f"{STREAM}{TWO_NAMES} within 10 s", limits=limits))
+        found.append(recogniser.feed(events).to_arrow().to_pylist())
+    assert found[0] == found[1] != []
+    assert recogniser.counts.crowded["P"] > 30
+    assert "more than 5 ways" in crowds(recogniser.counts.crowded, 5)[0]

@@ -24,6 +24,7 @@ class Limits:
     nfa_steps: int = 10_000_000
     group_states: int = 4_096  # states of the product automaton of a group of patterns
     group_entries: int = 131_072  # states times symbols of a group: what should stay in a core's own cache
+    live_runs: int = 100_000  # of one entity and pattern that remembers events; past it an error, or counted in a run
     known_age: int = 16  # starts this many events back need no register
 
 

@@ -32,7 +32,7 @@ from wayeb_py.compiler.automata.regex import Regexes, RegexNode, letters_of, par
 from wayeb_py.compiler.automata.tracking import Tracker, track
 from wayeb_py.compiler.axes import Axis
 from wayeb_py.compiler.limits import Limits
-from wayeb_py.compiler.registers import RunMemory, marked, parted, remembers
+from wayeb_py.compiler.registers import RunMemory, marked, most_runs_within, parted, remembers
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import Diagnostic, LimitError, PatternError
@@ -113,7 +113,10 @@ def _tabulate(pattern: m.Pattern, alphabet: Alphabet, dfa: Dfa, longest: bool, l
         axes, symbol_of_cell.tobytes(), joined.next_state.tobytes(), joined.accepting.tobytes(), pattern, longest
     )
     if remembers(pattern.regex):
-        axes, symbol_of_cell, memory = parted(axes, symbol_of_cell, joined)
+        axes, symbol_of_cell, memory = parted(axes, symbol_of_cell, joined, limits.live_runs)
+        if pattern.window is not None and pattern.window.events is not None:
+            by_start = longest or _follows_each_start(pattern, longest)
+            _refuse_crowds(pattern, symbol_of_cell, memory, joined, by_start, limits)
         return CompiledPattern(
             pattern.name, axes, symbol_of_cell, joined.n_symbols, pattern.window, longest, pattern.emit, None,
             nfa_of_dfa(joined), joined, fingerprint, measures_of(pattern), pattern.which, memory=memory,
@@ -232,6 +235,24 @@ def _follows_each_start(pattern: m.Pattern, longest: bool) -> bool:
     """
     overlaps = pattern.which == "without overlap" and longest
     return overlaps or pattern.which in ("from all starts", "once from each start")
+
+
+def _refuse_crowds(
+    pattern: m.Pattern, symbols: I64, memory: RunMemory, dfa: Dfa, by_start: bool, limits: Limits
+) -> None:
+    """Raises LimitError where a window of events may hold more runs of one entity than the limit allows."""
+    assert pattern.window is not None
+    assert pattern.window.events is not None
+    given = most_runs_within(pattern.window.events, symbols, memory, dfa, by_start, limits.live_runs)
+    if given <= limits.live_runs:
+        return
+    message = f"pattern `{pattern.name}` may follow too many ways of one entity at once"
+    knob = "use a smaller window, or fewer names that are known at the same time; or raise Limits.live_runs"
+    diagnostic = Diagnostic(
+        "error", f"{message}: up to {given:,}, the limit is {limits.live_runs:,}", pattern.source, pattern.span,
+        f"its window holds {pattern.window.events:,} events, each of which may have several names", knob,
+    )  # fmt: skip
+    raise LimitError(message, given, limits.live_runs, knob, diagnostic)
 
 
 def _no_window(pattern: m.Pattern) -> Diagnostic:

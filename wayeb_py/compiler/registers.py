@@ -21,6 +21,7 @@ import numpy as np
 
 from wayeb_py.arrays import I64, Bool
 from wayeb_py.compiler.automata.derivatives import Dfa
+from wayeb_py.compiler.automata.tracking import hopeless_states
 from wayeb_py.compiler.axes import Axis
 from wayeb_py.compiler.run_order import better_answers, directions_of
 from wayeb_py.dsl import meaning as m
@@ -61,6 +62,7 @@ class RunMemory:
     matters: Bool
     needed: Bool
     better: I64
+    most_runs: int  # of one entity: events at which there are more are counted
 
 
 def remembers(regex: m.Regex) -> bool:
@@ -188,7 +190,9 @@ def _asked_of_run(predicate: m.Predicate) -> m.Predicate:
             return OfRun(predicate) if is_of_run(predicate) else predicate  # type: ignore[return-value]
 
 
-def parted(axes: tuple[Axis, ...], symbols: I64, dfa: Dfa) -> tuple[tuple[Axis, ...], I64, RunMemory]:
+def parted(
+    axes: tuple[Axis, ...], symbols: I64, dfa: Dfa, most_runs: int
+) -> tuple[tuple[Axis, ...], I64, RunMemory]:
     """The axes of events, the symbols by their cells, by answers and by marks, and what runs remember."""
     subjects = [axis.subject for axis in axes]
     of_runs = [i for i, subject in enumerate(subjects) if isinstance(subject, OfRun)]
@@ -206,7 +210,8 @@ def parted(axes: tuple[Axis, ...], symbols: I64, dfa: Dfa) -> tuple[tuple[Axis, 
     for nth, question in enumerate(questions):
         needed[:, nth] = _needed(question, tests, registers, matters, table, dfa)
     better = better_answers(table, len(tests), dfa)
-    return tuple(axes[i] for i in of_events), symbols, RunMemory(tests, registers, questions, matters, needed, better)
+    memory = RunMemory(tests, registers, questions, matters, needed, better, most_runs)
+    return tuple(axes[i] for i in of_events), symbols, memory
 
 
 def written_out(axes: tuple[Axis, ...], symbols: I64, memory: RunMemory) -> tuple[tuple[Axis, ...], I64]:
@@ -316,3 +321,53 @@ def directions_of_slots(memory: RunMemory) -> I64:
         own = own if len(own) == n_slots else [0] * n_slots
         columns += [memory.better[:, nth] * direction for direction in own]
     return np.stack(columns, axis=1) if columns else np.zeros((len(memory.better), 0), dtype=np.int64)
+
+
+def most_runs_within(n_events: int, symbols: I64, memory: RunMemory, dfa: Dfa, by_start: bool, enough: int) -> int:
+    """How many runs of an entity there can be at most in a window of so many events; `enough` ends the count.
+
+    In each state as many as there are combinations of what runs may have named, each so many events ago as the
+    automaton allows.
+    """
+    table = symbols.reshape(-1, symbols.shape[-2], symbols.shape[-1])
+    alive = ~hopeless_states(dfa)
+    ages = {name: _possible_ages(name, n_events, table, memory, dfa, enough) for name in memory.registers}
+    starts = _possible_ages(None, n_events, table, memory, dfa, enough)
+    total = 0
+    for state in np.flatnonzero(alive & (starts > 0)).tolist():
+        combinations = int(starts[state]) if by_start or _asks_of_all(memory, state) else 1
+        for nth, question in enumerate(memory.questions):
+            if isinstance(question, str) and question in ages and memory.needed[state, nth]:
+                combinations *= max(1, int(ages[question][state]))
+        total += combinations
+    return total
+
+
+def _asks_of_all(memory: RunMemory, state: int) -> bool:
+    """Whether something is still asked of the match so far: runs of different starts differ then."""
+    return any(
+        memory.needed[state, nth] and isinstance(question, m.Measure) for nth, question in enumerate(memory.questions)
+    )
+
+
+def _possible_ages(name: str | None, n_events: int, table: I64, memory: RunMemory, dfa: Dfa, enough: int) -> I64:
+    """[state]: how many events ago, up to so many, a run there may have named an event, or begun without a name."""
+    marks = np.arange(table.shape[2])
+    names_it = marks < 0
+    if name is not None:
+        names_it = marks & (1 << (len(memory.registers) - 1 - memory.registers.index(name))) != 0
+    others = np.unique(table[:, :, ~names_it])
+    here = np.zeros(dfa.n_states, dtype=bool)
+    if name is None:
+        here[dfa.next_state[0, others]] = True
+    else:
+        here[dfa.next_state[:, np.unique(table[:, :, names_it])].reshape(-1)] = True
+    n_ages = here.astype(np.int64)
+    for age in range(1, min(n_events, enough + 1)):
+        after = np.zeros(dfa.n_states, dtype=bool)
+        after[dfa.next_state[here][:, others].reshape(-1)] = True
+        if (after == here).all():  # as it will be at every further event
+            return np.asarray(n_ages + here * (n_events - age))
+        here = after
+        n_ages += here
+    return n_ages

@@ -216,6 +216,7 @@ class OrderedRecogniser:
         for cohort, tier in binding.in_turn():
             own = replace(chunk, computed={}) if tier else chunk
             parts = cohort.step(own, binding.tail_ts, binding.tail, self._pool)
+            self.counts.crowded.update(dict(cohort.crowded()))
             if self.watcher is not None:
                 self.watcher.watch(binding, cohort, own, parts, rows, begin)
             if parts and binding.has_tiers:

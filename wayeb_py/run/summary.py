@@ -71,6 +71,15 @@ class Summary:
         return asdict(self) | {"events_per_s": round(self.events_per_s)}
 
 
+def crowds(crowded: Mapping[str, int], most_runs: int) -> list[str]:
+    """A sentence for each pattern that followed very many ways of one entity at once, which takes time and memory."""
+    return [
+        f"{name} followed more than {most_runs:,} ways of one entity at once, at {n_events:,} events: no detection is "
+        "missing, but a smaller window, or fewer names known at the same time, would take less time and memory"
+        for name, n_events in sorted(crowded.items())
+    ]
+
+
 def summarise(
     tally: Tally,
     patterns: CompiledPatterns,
@@ -99,9 +108,12 @@ def summarise(
         duplicates=tally.duplicates,
         cleaned=dict(tally.cleaned),
         warnings=[
-            warning
-            for name, own in tallies.items()
-            for warning in _losses(own.cleaned, own.events, patterns.by_stream[name].stream.clean)
+            *(
+                warning
+                for name, own in tallies.items()
+                for warning in _losses(own.cleaned, own.events, patterns.by_stream[name].stream.clean)
+            ),
+            *crowds(tally.crowded, patterns.limits.live_runs),
         ],
         notes=list(patterns.knowledge.notes),
         out=None if out is None else str(out),

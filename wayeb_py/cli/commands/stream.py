@@ -334,8 +334,10 @@ def run_stream(
                     watchers=[report], say=say, stop=stop,
                 )  # fmt: skip
     from wayeb_py.engine.arrival.clean import losses
+    from wayeb_py.run.summary import crowds
 
-    for warning in losses(summary.cleaned, summary.events, patterns.meaning.stream.clean):
+    noticed = losses(summary.cleaned, summary.events, patterns.meaning.stream.clean)
+    for warning in (*noticed, *crowds(summary.crowded, patterns.limits.live_runs)):
         say(f"warning: {warning}")
     if as_json and not (as_lines and out == "-"):
         print(json.dumps(summary.to_json(), indent=2), file=sys.stderr if out == "-" else sys.stdout)

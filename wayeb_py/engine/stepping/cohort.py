@@ -190,6 +190,12 @@ class Cohort:
             found += [measured] if len(own.row) else []
         return found
 
+    def crowded(self) -> Iterator[tuple[str, int]]:
+        """Patterns that have followed very many ways of an entity, and at how many events since this was last asked."""
+        for stepper in self.steppers:
+            if isinstance(stepper, RegisterStepper) and (n_events := stepper.crowded()):
+                yield stepper.pattern.name, n_events
+
     def _hide_the_past(self, chunk: Chunk, seen: U8) -> Chunk:
         n_entities = int(chunk.entity.max()) + 1 if len(chunk.entity) else 0
         if n_entities > len(seen):

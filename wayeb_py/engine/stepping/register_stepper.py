@@ -81,11 +81,13 @@ class RegisterStepper(RunStepper):
                 window_ticks=int(windows.ticks[number]),
                 window_events=int(windows.events[number]),
                 ticks_per_s=float(ticks_per_s),
+                most_runs=memory.most_runs,
             )
         )
         self.slots = PooledLists(
             state=(np.int32, 1), seq=(np.int64, 1), ts=(np.int64, 1), remembered=(np.int64, self.n_slots)
         )
+        self._n_crowded = np.zeros(1, dtype=np.int64)
         self._room = self._make_room_for(FIRST_RUNS)
         self._buffer = DetectionBuffer(OUT_ROOM)
         self._programs: tuple[Any, Programs] | None = None
@@ -109,7 +111,7 @@ class RegisterStepper(RunStepper):
                 np.zeros(n_runs, dtype=np.int32), np.zeros(n_runs, dtype=np.int64), np.zeros(n_runs, dtype=np.int64),
                 whole, whole.view(np.float64), np.zeros(n_runs, dtype=np.uint8), own, own.view(np.float64),
                 np.zeros(MOST_OPERANDS), np.zeros(size, dtype=np.int32), np.zeros(size, dtype=np.int64),
-                np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64),
+                np.zeros(1, dtype=np.int64), self._n_crowded,
             )
         )  # fmt: skip
 
@@ -149,6 +151,12 @@ class RegisterStepper(RunStepper):
             self._buffer = DetectionBuffer(2 * length)
         else:
             self.slots.give_room(entity, 0)
+
+    def crowded(self) -> int:
+        """At how many events an entity has had more runs than the limits say, since this was last asked."""
+        n_crowded = int(self._n_crowded[0])
+        self._n_crowded[0] = 0
+        return n_crowded
 
     @property
     def tests(self) -> tuple[m.Predicate, ...]:

@@ -61,6 +61,7 @@ class RegisterAutomaton(NamedTuple):
     window_ticks: int
     window_events: int
     ticks_per_s: float
+    most_runs: int
 
 
 class RegisterPrograms(NamedTuple):
@@ -117,7 +118,7 @@ class RegisterScratch(NamedTuple):
     place: I32  # [hash] -> run
     stamp: I64  # [hash] -> the row that wrote it, by its number since the beginning
     n_rows: I64
-    crowd: I64  # the most runs that an entity has had
+    n_crowded: I64  # rows at which an entity has more runs than the automaton says
 
 
 _STRUCTS = (
@@ -490,5 +491,5 @@ def step_registers(begin, code, rows, automaton, programs, values, runs, scratch
         for slot in range(count * n_slots):
             runs.whole[base * n_slots + slot] = scratch.whole[slot]
         runs.length[e] = count
-        scratch.crowd[0] = max(scratch.crowd[0], count)
+        scratch.n_crowded[0] += count > automaton.most_runs
     return n, n_out
