@@ -18,7 +18,7 @@ from tests.oracle import Answer, Settings, recognise
 from tests.strategies import examples
 from wayeb_py import dsl
 from wayeb_py.compiler.limits import Limits
-from wayeb_py.compiler.registers import most_runs_within
+from wayeb_py.compiler.runs.registers import most_runs_within
 from wayeb_py.errors import LimitError
 from wayeb_py.run.summary import crowds
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from wayeb_py.arrays import I64
 from wayeb_py.compiler.axes import Axis, Pair, Subject
-from wayeb_py.compiler.registers import Marked
+from wayeb_py.compiler.runs.registers import Marked
 from wayeb_py.dsl import meaning as m
 
 MOST_ALTERNATIVES = 6

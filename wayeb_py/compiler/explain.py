@@ -10,7 +10,7 @@ from wayeb_py.compiler.automata.tracking import hopeless_states
 from wayeb_py.compiler.describe import predicate_text, quantity_text, symbol_texts
 from wayeb_py.compiler.pattern import CompiledPattern
 from wayeb_py.compiler.patterns import CompiledPatterns
-from wayeb_py.compiler.registers import questions_of_slots, written_out
+from wayeb_py.compiler.runs.registers import questions_of_slots, written_out
 from wayeb_py.dsl import meaning as m
 
 MOST_STATES = 60

@@ -80,6 +80,11 @@ def crowds(crowded: Mapping[str, int], most_runs: int) -> list[str]:
     ]
 
 
+def noticed_in(tally: Tally, clean: str | None, most_runs: int) -> list[str]:
+    """What a user should know of a stream's counts: much that was cleaned, and many ways."""
+    return [*_losses(tally.cleaned, tally.events, clean), *crowds(tally.crowded, most_runs)]
+
+
 def summarise(
     tally: Tally,
     patterns: CompiledPatterns,

@@ -19,7 +19,7 @@ from wayeb_py.compiler.automata.regex import letters_of
 from wayeb_py.compiler.for_each import depends_on_place
 from wayeb_py.compiler.needed_columns import reads
 from wayeb_py.compiler.patterns import CompiledPatterns
-from wayeb_py.compiler.registers import is_of_run
+from wayeb_py.compiler.runs.registers import is_of_run
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import walk
 from wayeb_py.files.read import EventReader

@@ -333,11 +333,9 @@ def run_stream(
                     capacity=capacity, aside=aside or aside_folder(out), max_bad=limit, no_pickle=no_pickle,
                     watchers=[report], say=say, stop=stop,
                 )  # fmt: skip
-    from wayeb_py.engine.arrival.clean import losses
-    from wayeb_py.run.summary import crowds
+    from wayeb_py.run.summary import noticed_in
 
-    noticed = losses(summary.cleaned, summary.events, patterns.meaning.stream.clean)
-    for warning in (*noticed, *crowds(summary.crowded, patterns.limits.live_runs)):
+    for warning in noticed_in(summary, patterns.meaning.stream.clean, patterns.limits.live_runs):
         say(f"warning: {warning}")
     if as_json and not (as_lines and out == "-"):
         print(json.dumps(summary.to_json(), indent=2), file=sys.stderr if out == "-" else sys.stdout)

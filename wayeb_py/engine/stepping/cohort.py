@@ -192,8 +192,8 @@ class Cohort:
 
     def crowded(self) -> Iterator[tuple[str, int]]:
         """Patterns that have followed very many ways of an entity, and at how many events since this was last asked."""
-        for stepper in self.steppers:
-            if isinstance(stepper, RegisterStepper) and (n_events := stepper.crowded()):
+        for stepper in self.remembering:
+            if n_events := stepper.crowded():
                 yield stepper.pattern.name, n_events
 
     def _hide_the_past(self, chunk: Chunk, seen: U8) -> Chunk:

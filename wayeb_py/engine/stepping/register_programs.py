@@ -18,7 +18,7 @@ import numpy as np
 
 from wayeb_py.arrays import F64, I64
 from wayeb_py.columns import Column, to_float
-from wayeb_py.compiler.registers import RunMemory, asks_one_event, is_of_run
+from wayeb_py.compiler.runs.registers import RunMemory, asks_one_event, is_of_run
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import transform
 from wayeb_py.engine.stepping.encode import around

@@ -10,7 +10,7 @@ import numpy as np
 from wayeb_py.arrays import U16, Bool
 from wayeb_py.compiler.axes import Axis
 from wayeb_py.compiler.pattern import CompiledPattern
-from wayeb_py.compiler.registers import directions_of_slots, questions_of_slots
+from wayeb_py.compiler.runs.registers import directions_of_slots, questions_of_slots
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import walk
 from wayeb_py.engine.stepping.pooled_lists import PooledLists

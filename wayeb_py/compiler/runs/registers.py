@@ -23,7 +23,7 @@ from wayeb_py.arrays import I64, Bool
 from wayeb_py.compiler.automata.derivatives import Dfa
 from wayeb_py.compiler.automata.tracking import hopeless_states
 from wayeb_py.compiler.axes import Axis
-from wayeb_py.compiler.run_order import better_answers, directions_of
+from wayeb_py.compiler.runs.run_order import better_answers, directions_of
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.node import Node, node, record
 from wayeb_py.dsl.walk import walk
