@@ -8,7 +8,7 @@ parcels: whole Arrow tables as bytes, a few rows in all.
 
 Each folder knows those above it:
 
-    wire/     the form in which events and detections travel: parcels, shards, the order of arrival, a detection's id
+    wire/     the form in which events and detections travel: parcels, shards, the order of arrival
     spark/    the session and everything below it: Java, the JVM, workers, what is shipped to them, how a task fails
     durable/  what keeps a stream whole over a crash: sealed files, and places to test a crash at
     logs/     sources that can be read again from any offset: folders, Kafka topics, replays; when they have to wait

@@ -1,4 +1,4 @@
-"""What a log offers and what batches take become the time for which the log waited, in a small file.
+"""Measures how long a log waited, from what it offers and what batches take, and writes it to a small file.
 
 The gauge lives where batches are planned, in a process of Spark's that no other can ask: so it writes its numbers to a
 file that `stream_view` reads. It tells a log with a clock of its own (a replay) what batches take, and the clock stops

@@ -4,7 +4,7 @@
     log (how far it goes now) ──────────────────────┼──▶ View ──▶ screen · log lines · Prometheus · NDJSON
     totals (what batches counted) ──────────────────┘
 
-Looking changes nothing: states that another process wrote are projected to the present time (`pressure.pass_time`), so
+Looking changes nothing: it projects states that another process wrote to the present (`back_pressure.pass_time`), so
 the ratio moves also in the middle of a long batch. Ratios and rates are over the last half minute; sums are since the
 stream was first started.
 """

@@ -1,4 +1,4 @@
-"""How fast the recogniser is becomes how much it takes at a time: some milliseconds' worth in a step, a second's in a
+"""Chooses how many events a step takes, from the measured speed: some milliseconds' worth in a step, a second's in a
 range.
 
 A step is short so that a signal, a batch's end and work that matters more need not wait. A range is long, as a log

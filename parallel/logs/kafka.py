@@ -1,6 +1,6 @@
 """A Kafka topic as a log: its partitions are the source's partitions, its offsets the log's, its messages JSON objects.
 
-Messages are read like the lines of an NDJSON file (`files.ndjson`), by the same types and with the same faults: a
+Messages are read like the lines of an NDJSON file (`files.formats.ndjson`), by the same types, with the same faults: a
 message that is no JSON object, is empty, or has no time or key is set aside with its partition and offset, and never
 stops the stream. Offsets may have gaps, from compaction and from transactions: a range ends where the position reaches
 its end, not when so many messages were read. Only committed messages count.

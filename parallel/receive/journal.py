@@ -13,7 +13,6 @@ stream still needs stays; if that alone is too large, receivers wait or drop as 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import struct
@@ -25,8 +24,9 @@ from pathlib import Path
 from typing import IO
 
 from wayeb_py.clock import SYSTEM, Clock
-from wayeb_py.errors import DamagedError, DataError, PassingError
-from wayeb_py.files.output.whole_file import make_folder, sync, telling_faults
+from wayeb_py.errors import DamagedError, DataError
+from wayeb_py.files.folder_lock import hold_folder
+from wayeb_py.files.output.whole_file import sync, telling_faults
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.receive.store import BAD, LINE, NOTE, Record, Store
 
@@ -55,14 +55,7 @@ class Journal(Store):
         super().__init__()
         self.folder, self._most_on_disk, self._most_age_s = folder, most_bytes, most_age_s
         self._segment_bytes, self._clock = segment_bytes, clock
-        with telling_faults(folder):
-            make_folder(folder)
-            self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(self._lock)
-            raise PassingError("another stream is using this journal", str(folder)) from error
+        self._lock = hold_folder(folder, "stream", "journal")
         self._notes: dict[bytes, None] = {}
         self._needed = 0  # the first offset that the stream may ask for
         self._needed_bytes = 0

@@ -12,7 +12,6 @@ and to whom they belong (source, key, time, scheme, groups) may not.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -25,8 +24,9 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from wayeb_py.errors import DataError, PassingError
-from wayeb_py.files.output.whole_file import make_folder, telling_faults, write_whole
+from wayeb_py.errors import DataError
+from wayeb_py.files.folder_lock import hold_folder
+from wayeb_py.files.output.whole_file import write_whole
 from wayeb_py.parallel.durable.sealed_files import seal, unseal
 from wayeb_py.parallel.logs.kafka_topic import without_servers
 from wayeb_py.parallel.logs.log import Offsets
@@ -78,14 +78,7 @@ class Checkpoint:
     def __init__(self, folder: str | os.PathLike[str], restart: Restart | None = None) -> None:
         self.folder, self.restart = Path(folder).absolute(), restart
         self.was_mended = False  # whether the manifest came from its copy
-        with telling_faults(self.folder):
-            make_folder(self.folder)
-            self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(self._lock)
-            raise PassingError("another stream is using this checkpoint", str(self.folder)) from error
+        self._lock = hold_folder(self.folder, "stream", "checkpoint")
         self.stop_file.unlink(missing_ok=True)
         for folder in (self.folder, self.folder / "eras", self.folder / "health"):
             for left in folder.glob(".*.tmp"):  # of a run that was killed

@@ -3,7 +3,7 @@
 --source   kafka://HOST:PORT/TOPIC     a folder     replay:PATH[,PATH…] (a data set by its own time, speeded up)
            -  tcp://  unix:  nmea+tcp://  nmea+udp://  mqtt://   what is received by one process (`receive.address`)
 --out      kafka://HOST:PORT/TOPIC     a folder     - (NDJSON on standard output)     delta:PATH     iceberg:NAME
-           tcp://  http://…/events  webhook:URL  mqtt://         what is delivered as it is found (`sinks.deliveries`)
+           tcp://  sse://  webhook:URL  mqtt://         what is delivered as it is found (`sinks.deliveries`)
 either     python:FILE.py (the user's own: `user_endpoints`)
 """
 

@@ -167,20 +167,21 @@ def _accepting(compiled: CompiledPattern) -> Iterator[tuple[int, bool]]:
 
 def _dot(patterns: CompiledPatterns, number: int) -> Iterator[str]:
     compiled = patterns.compiled[number]
-    yield f"digraph {_quoted(compiled.name)} {{"
+    yield f"digraph {quoted_in_dot(compiled.name)} {{"
     yield "  rankdir=LR; node [shape=circle]; begin [shape=point];"
     if compiled.dfa is not None:
         yield "  begin -> 0;"
         for state, accepts in _accepting(compiled):
             yield f"  {state} [shape={'doublecircle' if accepts else 'circle'}];"
         for source, target, label in _edges(compiled):
-            yield f"  {source} -> {target} [label={_quoted(label)}];"
+            yield f"  {source} -> {target} [label={quoted_in_dot(label)}];"
     else:
         yield '  begin -> 0; 0 [shape=box, label="over the limit:\\nsimulated run by run"];'
     yield "}"
 
 
-def _quoted(text: str) -> str:
+def quoted_in_dot(text: str) -> str:
+    """A text as DOT writes it."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 

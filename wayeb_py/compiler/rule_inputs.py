@@ -23,7 +23,7 @@ _FOR_RULES = "\x1f"  # stands before the name of a column that is emitted for ru
 
 
 def members_of(rule: m.Rule) -> tuple[m.Member, ...]:
-    """The rule's own members and those of each `unless`."""
+    """The rule's own members and those of each `unless`, in the order of a query's numbers."""
     return (*rule.members, *(member for unless in rule.unless for member in unless.members))
 
 

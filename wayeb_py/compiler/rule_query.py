@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from wayeb_py.compiler.rule_inputs import members_of
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.rules.links import Key, links_of
 from wayeb_py.dsl.semantics.rules.times.differences import ORIGIN, Difference, Moment, differences_in, joined_to
@@ -84,11 +85,6 @@ def time_column(member: m.Member, name: str) -> str:
     return "ts" if is_event else name
 
 
-def every_member(rule: m.Rule) -> tuple[m.Member, ...]:
-    """The rule's own members and those of each `unless`, in the order of a query's numbers."""
-    return (*rule.members, *(member for unless in rule.unless for member in unless.members))
-
-
 def query_of(
     rule: m.Rule,
     known: Mapping[str, RuleTimes],
@@ -108,7 +104,7 @@ class _Maker:
     ) -> None:  # fmt: skip
         self.rule, self.known, self.ticks, self.fixed = rule, known, ticks_per_s, fixed
         self.evaluator, self.key_form = evaluator, key_form
-        self.every = every_member(rule)
+        self.every = members_of(rule)
         self.members = {member.name: member for member in self.every}
         self.number = {member.name: number for number, member in enumerate(self.every)}
         self.key_of = self._forms_of_keys()

@@ -1,4 +1,4 @@
-"""Patterns that end in `; silence D` as an operator: a match that no event of its entity follows for so long.
+"""Patterns that end in `; silence D` as an operator: a match that no event of its entity follows for D.
 
     events that the clock has passed ──▶ matches of R at an entity's last event ──▶ wait for t + D ──▶ detected
 

@@ -201,7 +201,7 @@ class _Bounded:
                 for other in left
             }
             nearest = min(left, key=lambda other: partners[other])
-            total = _product(total, partners[nearest])
+            total = product_of(total, partners[nearest])
             placed.append(nearest)
             left.remove(nearest)
         return total
@@ -210,7 +210,7 @@ class _Bounded:
         """How many tuples of some members of a part are needed at a time."""
         if all(self._stands(member) for member in members):
             standing = {member: self._in_range(member, inf) for member in members}
-            return min(_product(n, self._joined(part, member)) for member, n in standing.items())
+            return min(product_of(n, self._joined(part, member)) for member, n in standing.items())
         if lifetime is None:
             return inf
         found: list[Number] = []
@@ -219,7 +219,7 @@ class _Bounded:
                 ticks = self._kept(part, members, anchor, lifetime)
                 rows = self._in_range(anchor, ticks) if ticks > 0 else 0
                 per_row = self._joined(part, anchor) if len(members) > 1 else 1
-                found.append(_product(rows, per_row))
+                found.append(product_of(rows, per_row))
         return min(found)
 
     def _kept(self, part: PlanPart, members: tuple[int, ...], anchor: int, lifetime: Lifetime) -> Number:
@@ -251,15 +251,15 @@ class _Bounded:
             left, right = part.parts
             in_right, in_left = part.node.lookups
             other, lookup = (right, in_right) if side is left else (left, in_left)
-            cost += _product(coming, self._found(part, lookup, other, coming_from=side))
+            cost += product_of(coming, self._found(part, lookup, other, coming_from=side))
             return cost + self._joined(part, member)
         lookups = getattr(part.node, "lookups", ())
         if side is part.parts[0]:
             for right, (in_right, _) in zip(part.parts[1:], lookups, strict=True):
-                cost += _product(coming, self._found(part, in_right, right, coming_from=side))
+                cost += product_of(coming, self._found(part, in_right, right, coming_from=side))
             return cost + self._joined(side, member)
         _, in_left = lookups[part.parts.index(side) - 1]
-        return cost + _product(coming, self._found(part, in_left, part.parts[0], coming_from=side))
+        return cost + product_of(coming, self._found(part, in_left, part.parts[0], coming_from=side))
 
     def _found(self, part: PlanPart, lookup: Lookup, stored: PlanPart, coming_from: PlanPart) -> Number:
         """How many candidates a tuple finds by the index of the other side."""
@@ -280,7 +280,7 @@ class _Bounded:
         # Several columns are mixed into one number, which other values may have too.
         of_key = len(keys.columns) + len(keys.any_of) == 1 and _is_key((keys.columns + keys.any_of)[0], time.member)
         rows = self._in_range(member, ticks + 1 + lasts, of_key)
-        return _product(lookup.n_alternatives * rows, per_row)
+        return product_of(lookup.n_alternatives * rows, per_row)
 
 
 def _joined_parts(part: PlanPart) -> Iterable[PlanPart]:
@@ -297,7 +297,8 @@ def _is_key(column: Column, member: int) -> bool:
     return column.member == member and column.name[1:] == "entity"
 
 
-def _product(one: Number, other: Number) -> Number:
+def product_of(one: Number, other: Number) -> Number:
+    """The product; nothing times whatever there is no bound of is nothing."""
     return 0 if 0 in (one, other) else one * other
 
 

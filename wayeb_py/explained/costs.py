@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from wayeb_py.compiler.rule_query import table_of
 from wayeb_py.dsl import meaning as m
-from wayeb_py.explained.bounds import Bounds, Number, Sources, bounds_of, rate_of_matches
+from wayeb_py.explained.bounds import Bounds, Number, Sources, bounds_of, product_of, rate_of_matches
 from wayeb_py.explained.planned import PlannedRule, planned_rules
 from wayeb_py.explained.rates import Rate, supply_of
 from wayeb_py.explained.step_cost import StepCost
@@ -54,9 +54,9 @@ def costs_of(running: Running, patterns: CompiledPatterns, given: Mapping[str, R
         made: dict[str, Number] = {}
         for number, member in enumerate(one.members):
             for stream, n in arriving[table_of(member)].items():
-                work[stream] = work.get(stream, 0) + _times(bounds.work[number], n)
+                work[stream] = work.get(stream, 0) + product_of(bounds.work[number], n)
                 if number in bounds.made:
-                    made[stream] = made.get(stream, 0) + _times(bounds.made[number], n)
+                    made[stream] = made.get(stream, 0) + product_of(bounds.made[number], n)
         over = "kept" if one.rule.kept else "matches"
         arriving[f"{over} {one.rule.name}"] = made
         if not one.rule.kept:
@@ -66,10 +66,6 @@ def costs_of(running: Running, patterns: CompiledPatterns, given: Mapping[str, R
                 sources.rates[f"matches {one.rule.name}"] = rate
         found.append(RuleCost(one, bounds, work, tuple(lacks)))
     return found
-
-
-def _times(one: Number, other: Number) -> Number:
-    return 0 if 0 in (one, other) else one * other
 
 
 def _arriving(member: m.Member, patterns: CompiledPatterns) -> dict[str, Number]:

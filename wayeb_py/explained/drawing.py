@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from wayeb_py.compiler.explain import quoted_in_dot
 from wayeb_py.explained.plan_text import AtNode, part_text
 from wayeb_py.explained.planned import PlannedRule
 
@@ -25,7 +26,7 @@ def dot_plan(rules: Sequence[PlannedRule], at_node: AtNode) -> str:
     boxes, edges = _graph(rules, at_node)
     for box in boxes:
         shape = ", shape=ellipse" if box.is_rule else ""
-        lines.append(f"  {box.name} [label={_quoted(box.text)}{shape}];")
+        lines.append(f"  {box.name} [label={quoted_in_dot(box.text)}{shape}];")
     return "\n".join([*lines, *(f"  {source} -> {target};" for source, target in edges), "}"])
 
 
@@ -67,6 +68,3 @@ def _name(one: PlannedRule, number: int) -> str:
     return f"{'k' if one.rule.kept else 'n'}{number}"
 
 
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'

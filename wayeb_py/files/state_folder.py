@@ -8,7 +8,6 @@ detections.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -17,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 
 from wayeb_py.errors import DataError
+from wayeb_py.files.folder_lock import hold_folder
 from wayeb_py.files.output.leftovers import clear_files
 from wayeb_py.files.output.whole_file import telling_faults, write_whole
 from wayeb_py.files.stores import StorePath, located
@@ -46,14 +46,7 @@ class StateFolder:
         self.path = folder / _NAME
         self.n_runs = 0  # that ended well
         self.saved: bytes | None = None
-        with telling_faults(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(self._lock)
-            raise DataError("another run is using this state", str(folder)) from error
+        self._lock = hold_folder(folder, "run", "state")
         clear_files(folder, [_NAME])
         try:
             self.name = self._read_name(folder / "name")

@@ -1,1 +1,1 @@
-"""What comes next: the words of the past become a Markov chain over a pattern's symbols, and it the time to wait."""
+"""Learns a Markov chain over a pattern's symbols from past words, and computes when the pattern comes next."""

@@ -1,4 +1,4 @@
-"""Positions become jumps or not: which ones are too far from the last one that was kept."""
+"""Marks jumps: positions that are too far from the last one that was kept."""
 
 from __future__ import annotations
 

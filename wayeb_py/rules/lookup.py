@@ -33,11 +33,6 @@ class On:
     links: tuple[Link, ...] = ()
     where: tuple[AnyCondition, ...] = ()
 
-    @property
-    def is_cartesian(self) -> bool:
-        """Whether every left tuple meets every right one."""
-        return not self.links
-
 
 @dataclass(frozen=True, slots=True)
 class Keys:

@@ -35,6 +35,7 @@ NONE: I64 = np.empty(0, dtype=np.int64)
 SWEEP_FROM = 60_000  # rows and tuples: below these nothing is swept
 
 AnyNode = TypeVar("AnyNode", bound=Node)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,17 +335,17 @@ class Network:
         """
         if self._number:
             raise ValueError("a state is restored before the first step")
-        clocks = {name.removeprefix("clock/"): values for name, values in saved.items() if name.startswith("clock/")}
+        clocks = below(saved, "clock/")
         self.clocks = {name: int(values[0]) for name, values in clocks.items()}
         without: set[str] = set()
         for name, table in self.tables.items():
-            own = _below(saved, f"table/{name}/")
+            own = below(saved, f"table/{name}/")
             if name in afresh or not own.keys() >= set(table.names):
                 without.add(name)
             else:
                 table.restore(own)
         for node in self.nodes:
-            own = _below(saved, f"node/{node.digest}/")
+            own = below(saved, f"node/{node.digest}/")
             if own and not without & {table.name for table in node.tables}:
                 node.restore(own)
         self._number = 1
@@ -371,5 +372,6 @@ def _is_fed(node: Node, given: Collection[str]) -> bool:
     return any(table.name in given for table in node.tables) or any(_is_fed(one, given) for one in node.inputs)
 
 
-def _below(saved: Mapping[str, Array], prefix: str) -> dict[str, Array]:
-    return {name.removeprefix(prefix): values for name, values in saved.items() if name.startswith(prefix)}
+def below(named: Mapping[str, T], prefix: str) -> dict[str, T]:
+    """What has a name with this prefix, by the rest of the name."""
+    return {name.removeprefix(prefix): one for name, one in named.items() if name.startswith(prefix)}

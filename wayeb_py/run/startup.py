@@ -1,4 +1,4 @@
-"""What a short-lived process can leave out."""
+"""Avoids slow imports that a short run does not need."""
 
 from __future__ import annotations
 

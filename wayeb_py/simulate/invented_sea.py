@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 METRES_A_DEGREE = 111_195.0  # of latitude
-WEST, EAST, NORTH = -5.0, -4.0, 49.0
+WEST, EAST = -5.0, -4.0
 COAST_STEP_DEG = 0.0025
 LAND_WEST, LAND_EAST, LAND_SOUTH = -6.6, -2.4, 47.7
 

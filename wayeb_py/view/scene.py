@@ -12,7 +12,6 @@ import base64
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -191,11 +190,6 @@ def _every_nth(mask: Mask, most: int) -> Mask:
     kept = np.zeros(len(mask), dtype=bool)
     kept[rows[np.linspace(0, len(rows), most, endpoint=False).astype(np.int64)]] = True
     return kept
-
-
-def time_text(seconds: float) -> str:
-    """An instant as a reader of a map writes it."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _packed(values: npt.NDArray[Any], dtype: Any) -> str:

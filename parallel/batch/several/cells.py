@@ -1,4 +1,4 @@
-"""Who was where when becomes tasks for pairs: a home task for each entity, and all tasks that need its events.
+"""Assigns pairs to tasks by where entities were: a home task for each entity, and all tasks that need its events.
 
     presence ──▶ sites (a cell in a span) ──▶ who may be near whom ──▶ entities along a curve through their homes, cut
     into tasks of equal work ──▶ for each entity: its home, and the homes of all that it may be near

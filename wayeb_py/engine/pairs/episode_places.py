@@ -1,4 +1,4 @@
-"""Detections of a pair tell where its episodes are: where the first of the two was at the last detection of each.
+"""Finds the position of a pair's episode: that of the first of the two at its last detection.
 
 A pair has at most one open episode of a pattern and place, and an episode is told with, or before, the first detection
 of the next. So of each pair the last detection is remembered, and those of one batch, until its episodes have come.

@@ -25,6 +25,7 @@ from wayeb_py.engine.rules.standing_rows import Renumbered
 from wayeb_py.engine.saved.packing import arrays_of, ipc, pack_arrays, read_ipc, unpack_state
 from wayeb_py.engine.saved.state_checks import misfit, telling_misfits
 from wayeb_py.errors import DataError
+from wayeb_py.rules.network import below
 from wayeb_py.rules.table import I64, MISSING, Array
 
 VERSION = 1  # of the state of rules; what nodes, tables and conditions are called in it is part of it
@@ -119,7 +120,7 @@ class SavedRules:
             self.words: list[str] = read_ipc(self._blobs["words"]).column("word").to_pylist()
             self.plans: dict[str, str] = self._header["plans"]
             self.pair_places: dict[str, list[Any]] = self._header["pair_places"]
-            self.streams = _below(self._blobs, "stream|")
+            self.streams = below(self._blobs, "stream|")
 
     def restore(self, running: Running) -> None:
         """Loads the saved state into fresh rules that are bound to the types of their rows."""
@@ -133,10 +134,10 @@ class SavedRules:
             for name, newest in running.newest.items():
                 newest.row = arrays.get(f"newest|{name}", newest.row)
             for name, facts in running.changed.items():
-                own = _below(arrays, f"changed|{name}|")
+                own = below(arrays, f"changed|{name}|")
                 if own:
                     facts.restore(own)
-            saved = {name: _below(arrays, f"{name}|") for name in _networks(running)}
+            saved = {name: below(arrays, f"{name}|") for name in _networks(running)}
             kept = running.kept
             goes_on = begun and kept.network.knows_all(saved["kept"])
             if goes_on:
@@ -157,7 +158,7 @@ class SavedRules:
                 running.afresh &= running.in_time.network.restore(saved["in time"], changed)
             is_to_begin = bool(running.afresh & running.in_time.layouts.keys() or running.replaced)
             running.has_begun = goes_on and not is_to_begin
-            for name, blob in _below(self._blobs, "held|").items():
+            for name, blob in below(self._blobs, "held|").items():
                 running.held.setdefault(name.rpartition("|")[0], []).append(_unpacked(read_ipc(blob)))
 
 
@@ -189,10 +190,6 @@ def _networks(running: Running) -> dict[str, Any]:
     return {"in time": running.in_time.network, "kept": running.kept.network}
 
 
-def _below(named: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    return {name.removeprefix(prefix): one for name, one in named.items() if name.startswith(prefix)}
-
-
 def _packed(batch: RowBatch) -> pa.RecordBatch:
     columns: dict[str, Any] = {_TIME + name: pa.array(values) for name, values in batch.times.items()}
     columns |= {_HELD + name: pa.array(values) for name, values in batch.held.items()}
@@ -203,6 +200,6 @@ def _packed(batch: RowBatch) -> pa.RecordBatch:
 def _unpacked(batch: pa.RecordBatch) -> RowBatch:
     columns = {name: batch.column(name) for name in batch.schema.names}
     times, held = (
-        {name: array.to_numpy() for name, array in _below(columns, prefix).items()} for prefix in (_TIME, _HELD)
+        {name: array.to_numpy() for name, array in below(columns, prefix).items()} for prefix in (_TIME, _HELD)
     )
-    return RowBatch(batch.num_rows, times, _below(columns, _ARRAY), held)
+    return RowBatch(batch.num_rows, times, below(columns, _ARRAY), held)

@@ -36,7 +36,6 @@ class Ends:
     at: I64
 
 
-NO_ENDS = Ends(NONE, NONE)
 
 
 def positions_of(table: Table, ids: I64) -> tuple[I64, I64]:

@@ -38,7 +38,7 @@ def pack_operators(states: Iterable[OperatorState]) -> bytes:
     states = list(states)
     text = json.dumps([[one.kind, one.fingerprint, len(one.data), one.stream] for one in states]).encode()
     head, size = MAGIC + VERSION.to_bytes(2, "little"), len(text).to_bytes(8, "little")
-    return b"".join([head, _checksum(head, size, text), size, text, *(state.data for state in states)])
+    return b"".join([head, checksum_of(head, size, text), size, text, *(state.data for state in states)])
 
 
 def unpack_operators(data: bytes) -> list[OperatorState]:
@@ -56,7 +56,7 @@ def unpack_operators(data: bytes) -> list[OperatorState]:
         )
     checksum, size = data[at : at + 32], int.from_bytes(data[at + 32 : at + 40], "little")
     begin = at + 40 + size
-    if _checksum(data[:at], data[at + 32 : begin]) != checksum:
+    if checksum_of(data[:at], data[at + 32 : begin]) != checksum:
         raise DataError(
             "the saved state is damaged: its checksum does not fit", hint="restore it from a copy, or remove it"
         )
@@ -71,7 +71,7 @@ def unpack_operators(data: bytes) -> list[OperatorState]:
 
 
 def state_of(states: Sequence[OperatorState], kind: str, fingerprint: str, stream: str) -> bytes:
-    """The state of an operator; None where there is none.
+    """The state of an operator; no bytes where there is none.
 
     A stream keeps its state where the file gains a second stream, or loses it.
     """
@@ -91,7 +91,7 @@ def refuse_unnamed(states: Sequence[OperatorState], n_streams: int) -> None:
 
 
 def entity_state(data: bytes) -> bytes:
-    """The state of the entities in a file; None where there is none."""
+    """The state of the entities in a file; no bytes where there is none."""
     return next((state.data for state in unpack_operators(data) if state.kind == ENTITIES), b"")
 
 
@@ -100,7 +100,7 @@ def is_list(data: bytes) -> bool:
     return data[: len(MAGIC) + 2] == MAGIC + VERSION.to_bytes(2, "little")
 
 
-def _checksum(*pieces: bytes) -> bytes:
+def checksum_of(*pieces: bytes) -> bytes:
     """A checksum of everything but itself, the head included."""
     digest = hashlib.sha256()
     for piece in pieces:

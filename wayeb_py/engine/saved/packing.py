@@ -5,7 +5,6 @@ A pickle would be shorter, but reading it would run whatever it holds.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 from typing import Any
@@ -14,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wayeb_py.engine.saved.operators import MAGIC
+from wayeb_py.engine.saved.operators import MAGIC, checksum_of
 from wayeb_py.engine.saved.state_checks import misfit, read_arrays, read_batch, telling_misfits
 from wayeb_py.errors import DataError
 
@@ -33,15 +32,7 @@ def pack_state(header: dict[str, Any], blobs: dict[str, bytes]) -> bytes:
     header = {**header, "blobs": {name: len(blob) for name, blob in blobs.items()}}
     text = json.dumps(header).encode()
     head, size = MAGIC + VERSION.to_bytes(2, "little"), len(text).to_bytes(8, "little")
-    return b"".join([head, _checksum(head, size, text, *blobs.values()), size, text, *blobs.values()])
-
-
-def _checksum(*pieces: bytes) -> bytes:
-    """A checksum of everything but itself, the head included."""
-    digest = hashlib.sha256()
-    for piece in pieces:
-        digest.update(piece)
-    return digest.digest()
+    return b"".join([head, checksum_of(head, size, text, *blobs.values()), size, text, *blobs.values()])
 
 
 def unpack_state(data: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -57,7 +48,7 @@ def unpack_state(data: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
         )
     checksum, size = data[at : at + 32], int.from_bytes(data[at + 32 : at + 40], "little")
     sealed = (data[at + 40 :],) if version == 1 else (data[:at], data[at + 32 :])  # version 1 left its head out
-    if _checksum(*sealed) != checksum:
+    if checksum_of(*sealed) != checksum:
         raise DataError(
             "the saved state is damaged: its checksum does not fit", hint="restore it from a copy, or remove it"
         )

@@ -19,7 +19,7 @@ PILOT, SHIPS = TYPES.index("pilot"), [TYPES.index(name) for name in ("cargo", "t
 OUT_KN, HOME_KN, FASTEST_SHIP_KN = 17.0, 13.0, 13.5
 CALLED_WITHIN_M, BESIDE_M = 5_500.0, 45.0
 STRAIGHT_DEG, BOARDING_TICKS = 5.0, 4
-AFTER_MS, MINUTE_MS = 1_500, 60_000  # a pilot boat's message comes so long after the ship's, or before it
+AFTER_MS = 1_500  # a pilot boat's message comes so long after the ship's, or before it
 
 
 class Pilots:

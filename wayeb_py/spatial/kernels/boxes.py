@@ -1,4 +1,4 @@
-"""The walk of a tree of boxes: a question becomes the leaves whose boxes it does not miss.
+"""The walk of a tree of boxes: a question becomes the leaves whose boxes it hits.
 
 *Not taken*: a stack that holds the number of a node alone; a node does not know its level.
 """

@@ -1,1 +1,1 @@
-"""Conditions on times become differences of moments, these bounds, and these how long rows are kept; with sentences."""
+"""Derives from a rule's time conditions how long each row is kept, and explains why."""
