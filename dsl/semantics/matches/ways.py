@@ -8,7 +8,7 @@ events at once, so that neither knows what the other one names.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 from wayeb_py.dsl import meaning as m
@@ -18,6 +18,8 @@ from wayeb_py.errors import SourceText, Span
 
 OF_REGISTER = m.At | m.ElapsedSince | m.DistanceFrom
 Names = frozenset[str]
+Lost = dict[str, str]
+_Following = Generator[tuple[m.Regex, Names, Lost], tuple[Names, Lost], tuple[Names, Lost]]
 
 
 def remembers(pattern: m.Pattern) -> bool:
@@ -29,7 +31,8 @@ def check_regex(report: Diagnostics, source: SourceText, pattern: m.Pattern) -> 
     """Reports names that not every way has given, questions that cannot be asked of another event, a missing window."""
     used: set[str] = set()
     check = _Ways(report, source, used)
-    check.after(pattern.regex, frozenset(), {})
+    if given_in(pattern.regex, inside=True) or remembers(pattern):
+        check.after(pattern.regex, frozenset(), {})
     for letter in (part for part in walk(pattern.regex) if isinstance(part, m.Letter)):
         _check_questions(report, source, letter)
         if letter.register is not None and letter.register not in used:
@@ -52,39 +55,58 @@ class _Ways:
     def __init__(self, report: Diagnostics, source: SourceText, used: set[str]) -> None:
         self._report, self._source, self._used = report, source, used
 
-    def after(self, regex: m.Regex, known: Names, lost: dict[str, str]) -> tuple[Names, dict[str, str]]:
-        """The names that are known behind a regex, given those before it; `lost` says why others are not."""
+    def after(self, regex: m.Regex, known: Names, lost: Lost) -> tuple[Names, Lost]:
+        """The names that are known behind a regex, given those before it; `lost` says why others are not.
+
+        A regex may be higher than Python's stack is deep: its parts wait on a stack of our own.
+        """
+        open_: list[_Following] = [self._follow(regex, known, lost)]
+        behind: Any = None
+        while open_:
+            try:
+                asked = open_[-1].send(behind)
+            except StopIteration as ended:
+                behind = ended.value
+                open_.pop()
+            else:
+                open_.append(self._follow(*asked))
+                behind = None
+        found: tuple[Names, Lost] = behind
+        return found
+
+    def _follow(self, regex: m.Regex, known: Names, lost: Lost) -> _Following:
+        """Asks for what is known behind each part, and returns what is known behind the whole."""
         match regex:
             case m.Letter():
                 self._check(regex, known, lost)
                 return (known if regex.register is None else known | {regex.register}), lost
             case m.Sequence(parts) | m.SkipAny(parts) | m.SkipNext(parts):
                 for part in parts:
-                    known, lost = self.after(part, known, lost)
+                    known, lost = yield part, known, lost
                 return known, lost
             case m.Union(parts):
-                ends = [self.after(part, known, lost) for part in parts]
+                ends = []
+                for part in parts:
+                    ends.append((yield part, known, lost))
                 common = frozenset.intersection(*(names for names, _ in ends)) if ends else known
                 some = frozenset().union(*(names for names, _ in ends)) - common
                 merged = {name: why for _, reasons in ends for name, why in reasons.items()}
                 return common, {**merged, **dict.fromkeys(some, "not every side of `|` before it names one")}
             case m.Intersection(parts):
-                return self._together(parts, known, lost)
+                return (yield from self._together(parts, known, lost))
             case m.Complement(body):
-                self.after(body, known, lost)
+                yield body, known, lost
                 why = "what `!` holds is no part of the match, so that names end there"
                 inside = dict.fromkeys(given_in(body), why)
                 return known, {**lost, **inside}
             case m.Iteration(body, at_least, _):
-                inner, reasons = self.after(body, known, lost)
+                inner, reasons = yield body, known, lost
                 if at_least:
                     return inner, reasons
                 return known, {**reasons, **dict.fromkeys(inner - known, "there may be no round that names one")}
         raise TypeError(f"not a regex: {type(regex).__name__}")
 
-    def _together(
-        self, parts: tuple[m.Regex, ...], known: Names, lost: dict[str, str]
-    ) -> tuple[Names, dict[str, str]]:
+    def _together(self, parts: tuple[m.Regex, ...], known: Names, lost: Lost) -> _Following:
         """The sides of `&`: neither knows what another one names, and none names what another one does."""
         given = [given_in(part) for part in parts]
         behind = known
@@ -97,12 +119,12 @@ class _Ways:
                         "the other side does too", "give one of them another name",
                     )  # fmt: skip
             why = dict.fromkeys(others, "another side of `&` names it, and both read the same events at once")
-            names, reasons = self.after(part, known.difference(others), {**lost, **why})
+            names, reasons = yield part, known.difference(others), {**lost, **why}
             behind |= names
             lost = {**lost, **{name: reason for name, reason in reasons.items() if name not in others}}
         return behind, lost
 
-    def _check(self, letter: m.Letter, known: Names, lost: dict[str, str]) -> None:
+    def _check(self, letter: m.Letter, known: Names, lost: Lost) -> None:
         for part in walk(letter.predicate):
             if not isinstance(part, OF_REGISTER):
                 continue
@@ -130,8 +152,8 @@ class _Ways:
                         yield letter.span
 
 
-def given_in(regex: m.Regex) -> dict[str, Span]:
-    """The names that letters of a regex give, without those under `!`, which end there."""
+def given_in(regex: m.Regex, inside: bool = False) -> dict[str, Span]:
+    """The names that letters of a regex give, without those under `!`, which end there; or `inside` of it as well."""
     found: dict[str, Span] = {}
     waiting: list[Any] = [regex]
     while waiting:
@@ -139,7 +161,7 @@ def given_in(regex: m.Regex) -> dict[str, Span]:
         if isinstance(part, m.Letter):
             if part.register is not None:
                 found.setdefault(part.register, part.span)
-        elif not isinstance(part, m.Complement):
+        elif inside or not isinstance(part, m.Complement):
             waiting.extend(parts_of(part))
     return found
 
