@@ -133,6 +133,35 @@ def test_a_word_begins_anew_behind_what_was_shed(scene: Scene, data: st.DataObje
     assert sorted(rows_of(left), key=repr) == sorted(expected, key=repr)
 
 
+@settings(max_examples=examples(60))
+@given(scenes(atoms=PLAIN_ATOMS), st.data())
+def test_what_changes_nothing_is_no_gap(scene: Scene, data: st.DataObject) -> None:
+    # Everything that was not shed has been recognised, also what was passed over because it changes nothing.
+    scene = in_order(replace(scene, forget_after_s=None))
+    left, shed = shed_run(scene, data)
+    expected = [(d.pattern, str(d.entity)[0], d.ts, d.seq, d.start_seq) for d in cut(scene, shed).answer().detections]
+    assert sorted(rows_of(left), key=repr) == sorted(expected, key=repr)
+
+
+def test_an_event_that_changes_nothing_is_passed_over_before_any_is_shed() -> None:
+    # Both have waited too long: between the two events of the match nothing is lost, elsewhere a first one is.
+    source = STREAM + 'pattern A := @((x = 1), (x = 2)) shed after 1 s\n'
+    hand = Hand()
+    recogniser = LeveledRecogniser(wayeb_py.compile(source), clock=hand.clock)
+    recogniser.arrive(events((1, 1, 1.0)))
+    recogniser.work()
+    recogniser.arrive(events((1, 2, 3.0), (2, 2, 1.0), (2, 3, 3.0), (3, 3, 7.0)))
+    hand.pass_time(5)
+    first = cast(Left, recogniser.work())
+    assert first.decisions == (Decision("shed", "s", 0, 2, 3),)
+    recogniser.arrive(events((1, 4, 2.0), (2, 4, 2.0), (2, 5, 1.0), (2, 6, 2.0)))
+    rows = cast(Left, recogniser.work()).found.to_pylist()
+    found = [(row["entity"], row["ts"], row["seq"], row["start_seq"]) for row in rows]
+    assert found == [(1, 4, 2, 0), (2, 6, 3, 2)]
+    tally = recogniser.tallies["normal"]
+    assert (tally.done, tally.shed, tally.waiting) == (8, 1, 0)
+
+
 @settings(max_examples=examples(25))
 @given(scenes(atoms=PLAIN), st.data())
 def test_what_was_decided_can_be_decided_again(scene: Scene, data: st.DataObject) -> None:

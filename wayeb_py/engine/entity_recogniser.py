@@ -28,10 +28,12 @@ from wayeb_py.engine.arrow_values import has_null_word, plain
 from wayeb_py.engine.binding import Binding
 from wayeb_py.engine.eviction import find_evictable, keep_entities
 from wayeb_py.engine.few import ROOM
-from wayeb_py.engine.ordered_recogniser import OrderedRecogniser
+from wayeb_py.engine.ordered_recogniser import CHUNK_ROWS, OrderedRecogniser
 from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.engine.saved.operators import ENTITIES, is_list
 from wayeb_py.engine.saved.repeated_events import REPEATED
+from wayeb_py.engine.stepping.unchanging import find_changing, looks_at_the_event, take_unchanging
+from wayeb_py.engine.values import Chunk
 from wayeb_py.errors import DataError
 from wayeb_py.files.projection import Need
 from wayeb_py.tally import NO_KEY, NO_TIME, Tally
@@ -120,6 +122,38 @@ class EntityRecogniser(OrderedRecogniser):
         if rows is not None and len(rows):
             rows, _ = self._without_repeats(rows)
             binding.count[rows.entity] = 0
+
+    def skip_unneeded(self, batch: pa.RecordBatch) -> Bool | None:
+        """The same for those that would change something; the others have been recognised by that, and found nothing.
+
+        [row]: whether it was passed over; None where it cannot be told what changes nothing, and nothing was done.
+        """
+        binding = self._bind(batch.schema)
+        stream = self.patterns.meaning.stream
+        can_tell = (
+            self._joiner is None and not self._keeps_arrived and self.repeats is None and self.watcher is None
+            and not (stream.dedupe or binding.forget >= 0 or binding.cleaner is not None or binding.has_tiers)
+            and batch.num_rows <= CHUNK_ROWS and all(map(looks_at_the_event, binding.cohorts))
+        )  # fmt: skip
+        conformed = binding.conform(batch) if can_tell else None
+        if conformed is None or conformed.column(binding.key).null_count or conformed.column(binding.time).null_count:
+            return None
+        n_late = self.counts.late
+        rows = self._arrive(conformed)
+        if rows is None or len(rows) != batch.num_rows or self.counts.late != n_late:
+            if rows is not None and len(rows):
+                binding.count[rows.entity] = 0
+            return np.ones(batch.num_rows, dtype=bool)
+        n, nothing = len(rows), np.zeros(len(rows), dtype=np.int64)
+        link = np.full(n, -1, dtype=np.int32)
+        chunk = Chunk(
+            binding.columns(rows), binding.time, rows.ts, binding.ticks_per_s, rows.entity, link, nothing, nothing,
+            np.zeros(n, dtype=np.uint8),
+        )  # fmt: skip
+        changes = find_changing(binding.cohorts, chunk, binding.count)
+        take_unchanging(binding.cohorts, rows.entity, rows.ts, changes, binding.count, binding.last_ts)
+        self.counts.events += int((~changes).sum())
+        return changes
 
     def _few_of(self, binding: Binding) -> FewEvents | None:
         """The way for a few events, where there is one; it goes with the binding."""

@@ -195,6 +195,11 @@ class Recogniser:
         """Passes over some events of patterns of single entities: their words begin anew behind the gap."""
         self._streams[self._named(stream)].skip(events)
 
+    def skip_unneeded(self, events: pa.RecordBatch, stream: str | None = None) -> npt.NDArray[np.bool_] | None:
+        """Passes over those events that would change what patterns of single entities remember: see
+        `EntityRecogniser`; None where that cannot be told, and nothing was done."""
+        return self._streams[self._named(stream)].skip_unneeded(events)
+
     def follow(self, partitions: Collection[str], away: Collection[str] = (), stream: str | None = None) -> Detections:
         """What is decided once the clock knows in which partitions a stream comes, and that it does not wait for those
         that are away."""

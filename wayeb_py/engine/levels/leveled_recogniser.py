@@ -88,6 +88,7 @@ class LeveledRecogniser:
         }
         self.sources: dict[str, SourceQueue] = {}
         self._rows = [1] * len(self.lanes)  # that a slice may have, until it is known how long they take
+        self._skipped_rows = [1024] * len(self.lanes)  # the same for events that are shed
         self.tallies: dict[Level, LevelTally] = {lane.level: LevelTally() for lane in self.lanes}
 
     @property
@@ -170,24 +171,35 @@ class LeveledRecogniser:
         tally.replaced += len(gone)
         began_s = self._clock.steady_s()
         if is_shed:
-            recogniser.skip(batch, queue.stream)
-            tally.shed += batch.num_rows
-            found = recogniser.of(queue.stream).nothing()
             replaced = set(gone)
-            shed = ranges("shed", queue.name, lane, (number for number in range(begin, end) if number not in replaced))
+            numbers = [number for number in range(begin, end) if number not in replaced]
+            shed = ranges("shed", queue.name, lane, self._skip(recogniser, batch, queue.stream, numbers))
+            now_s, n_shed = self._clock.steady_s(), sum(one.end - one.first for one in shed)
+            tally.shed += n_shed
+            if n_shed < batch.num_rows:
+                tally.took(max(0.0, now_s - times[0][0]), batch.num_rows - n_shed)
+            self._learn(self._skipped_rows, lane, end - begin, now_s - began_s)
             queue.clear()
-            return self.leave(lane, found, shed, self._clock.steady_s() - began_s)
+            return self.leave(lane, recogniser.of(queue.stream).nothing(), shed, now_s - began_s)
         if batch.num_rows:
             partition = queue.name if self._partitioned and recogniser.has_clock else None
             found = recogniser.feed(batch, queue.stream, partition)
         else:
             found = recogniser.of(queue.stream).nothing()
         now_s = self._clock.steady_s()
-        self._learn(lane, end - begin, now_s - began_s)
+        self._learn(self._rows, lane, end - begin, now_s - began_s)
         for arrived_s, n in times:
             tally.took(max(0.0, now_s - arrived_s), n)
         queue.clear()
         return self.leave(lane, found, took_s=now_s - began_s)
+
+    def _skip(self, recogniser: Recogniser, batch: pa.RecordBatch, stream: str, numbers: list[int]) -> list[int]:
+        """Passes over events; the numbers of those whose absence may be noticed."""
+        is_shed = None if self.decided is not None else recogniser.skip_unneeded(batch, stream)
+        if is_shed is None:
+            recogniser.skip(batch, stream)
+            return numbers
+        return [numbers[row] for row in np.flatnonzero(is_shed)]
 
     def _judge(self, lane: int, queue: SourceQueue, until: int) -> tuple[bool, int]:
         """Whether a lane's next events are shed, and up to which number that holds and a slice goes."""
@@ -202,15 +214,15 @@ class LeveledRecogniser:
         if shed_s is None or not self.sheds:
             return False, end
         old = queue.old_end(lane, self._clock.steady_s() - float(shed_s))
-        return (True, min(until, old)) if old > begin else (False, end)
+        return (True, min(until, old, begin + self._skipped_rows[lane])) if old > begin else (False, end)
 
-    def _learn(self, lane: int, n_rows: int, took_s: float) -> None:
+    def _learn(self, rows: list[int], lane: int, n_rows: int, took_s: float) -> None:
         """The next slice of a lane takes as many rows as fit into its time, at most twice as many as before."""
         if took_s > 0 and lane > 0:
             fitting = int(n_rows * self._slice_s / took_s)
-            self._rows[lane] = max(1, min(fitting, 2 * self._rows[lane], self._most_rows))
+            rows[lane] = max(1, min(fitting, 2 * rows[lane], self._most_rows))
         else:
-            self._rows[lane] = self._most_rows
+            rows[lane] = self._most_rows
 
     def leave(self, lane: int, found: Detections, decisions: Sequence[Made] = (), took_s: float = 0.0) -> Left:
         """Marks or drops what leaves too late."""

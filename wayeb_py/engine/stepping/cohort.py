@@ -157,21 +157,7 @@ class Cohort:
         if self.seen is not None:
             chunk = self._hide_the_past(chunk, self.seen)
         n = len(chunk.ts)
-        n_axes = len(self.encoders)
-        direct = self._direct
-        n_rows = 1 if direct else max(1, n_axes)
-        if self._cells.shape[0] != n_rows or self._cells.shape[1] < n:
-            self._cells = np.empty((n_rows, max(n, 1024)), dtype=np.uint16)
-        cells = self._cells
-        cells[:, :n] = 0
-        for asked in self._asked:
-            answers = self.values.answers(asked.predicates, chunk)
-            for line, codes in asked.codes:
-                add_looked_up(answers, codes, cells[line, :n])
-        for number, encoder in self._encoded:
-            column = self.values.column(encoder.axis.subject, chunk)
-            stride = self.steppers[0].strides[number] if direct else 1
-            encoder.add(column, stride, cells[0 if direct else number, :n])
+        cells = self.encode(chunk)
         for stepper in self.placed:
             stepper.prepare(chunk)
         rows = tuple(ChunkRows(chunk.entity, chunk.ts, chunk.seq, chunk.link, chunk.fresh, tail_ts, tail))
@@ -195,6 +181,26 @@ class Cohort:
         for stepper in self.remembering:
             if n_events := stepper.crowded():
                 yield stepper.pattern.name, n_events
+
+    def encode(self, chunk: Chunk) -> U16:
+        """The cells of a chunk's events on all axes: with a single stepper its codes, summed in the first line."""
+        n = len(chunk.ts)
+        n_axes = len(self.encoders)
+        direct = self._direct
+        n_rows = 1 if direct else max(1, n_axes)
+        if self._cells.shape[0] != n_rows or self._cells.shape[1] < n:
+            self._cells = np.empty((n_rows, max(n, 1024)), dtype=np.uint16)
+        cells = self._cells
+        cells[:, :n] = 0
+        for asked in self._asked:
+            answers = self.values.answers(asked.predicates, chunk)
+            for line, codes in asked.codes:
+                add_looked_up(answers, codes, cells[line, :n])
+        for number, encoder in self._encoded:
+            column = self.values.column(encoder.axis.subject, chunk)
+            stride = self.steppers[0].strides[number] if direct else 1
+            encoder.add(column, stride, cells[0 if direct else number, :n])
+        return cells
 
     def _hide_the_past(self, chunk: Chunk, seen: U8) -> Chunk:
         n_entities = int(chunk.entity.max()) + 1 if len(chunk.entity) else 0

@@ -108,6 +108,7 @@ class TableStepper:
     def __init__(self, group: Group, axes: Sequence[Axis], direct: bool, windows: Windows) -> None:
         self.group = group
         tables, moves, reports = lay_out(group)
+        self._tables = tables
         self.automaton = tuple(tables), tuple(moves), tuple(reports), tuple(windows)
         self.coder = Coder(group.axes, axes, direct)
         self.strides = self.coder.strides
@@ -123,6 +124,16 @@ class TableStepper:
             self.state = grown(self.state, room)
             self.register_seq = grown(self.register_seq, room * self.group.n_registers)
             self.register_ts = grown(self.register_ts, room * self.group.n_registers)
+
+    def symbols(self, cells: U16, n: int) -> I64:
+        """The symbols of a chunk's events."""
+        return self._tables.symbol_of_code[self.coder.codes(cells, n)].astype(np.int64)
+
+    def leads_from(self, state: I64, symbol: I64) -> I64:
+        """Where symbols lead from states; a number that is no state where something is reported or a register moves."""
+        next_state: U16 = self._tables.next_state
+        after: I64 = next_state[state * self._tables.n_symbols + symbol].astype(np.int64)
+        return after
 
     def step(self, cells: U16, n: int, chunk: Chunk, rows: tuple[Any, ...]) -> list[Found]:
         """The detections of a chunk; `rows` are its events as kernels read them."""
