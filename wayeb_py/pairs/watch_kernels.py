@@ -68,7 +68,7 @@ from wayeb_py.spatial.kernels.index import chords, is_position, metres
 
 FEW_STEPS = 1.0  # of the slack: one that goes so far at a time has none
 LEAD, MOST_STEPS = 0.9, 16.0  # an anchor is so much of the slack ahead, and no more steps than this
-SMALL = 8192  # so many entities are in the cache anyway
+SMALL = 65536  # so many entities, and below, cost more to look ahead for than to wait for
 FAR, NEAR, SOON, LAST = 24, 14, 7, 3  # so many rows ahead
 MOST_AHEAD = 4  # cells of a band
 

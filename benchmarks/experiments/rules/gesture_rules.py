@@ -20,7 +20,7 @@ from benchmarks.harness.measure import Bound, asked_size, start
 from benchmarks.inputs.gesture_rules import SEED, gesture_benchmarks
 from tools.gesture_events import RECORDINGS
 
-N_STROKES = {"quick": 48, "usual": 480, "full": 480}
+N_STROKES = {"quick": 140, "usual": 3_150, "full": 14_000}
 
 
 def main() -> None:

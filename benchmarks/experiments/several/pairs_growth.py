@@ -35,7 +35,7 @@ from benchmarks.references.pair_patterns_in_numpy import TEXT
 SEA = {"quick": [10, 1_000, 10_000], "usual": [10, 100, 1_000, 10_000, 100_000, 1_000_000]}
 HARBOUR = {"quick": [20, 40, 80], "usual": [25, 50, 100, 200, 400]}
 # events at least; reports of each vessel at least; events of pairs in the harbour
-N_EVENTS = {"quick": (50_000, 3, 200_000), "usual": (1_000_000, 10, 8_000_000)}
+N_EVENTS = {"quick": (50_000, 3, 200_000), "usual": (1_000_000, 20, 8_000_000)}
 CHECKED_EVENTS = 20_000  # at least; as many as there are vessels where those are more
 HARBOUR_M = 700.0  # its side: every vessel is within reach of every other
 MOST_AT_SEA, MOST_IN_HARBOUR = 1.1, 2.1
