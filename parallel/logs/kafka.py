@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -51,11 +51,24 @@ _FETCHING = {
 }
 
 
+@dataclass(slots=True)
+class _Held:
+    """Consumers that go on where they are, by partition, with the offset of the message that each gives next.
+
+    A stream in one process reads a short range many times a second, and a consumer takes a tenth of a second to begin.
+    A task on Spark reads one long range, and holds none.
+    """
+
+    holds: bool = False
+    consumers: dict[str, tuple[Consumer, int]] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class KafkaLog(Log):
     """A topic as a log."""
 
     topic: KafkaTopic
+    _held: _Held = field(default_factory=_Held, compare=False, repr=False)
 
     @classmethod
     def open(cls, url: str) -> KafkaLog:
@@ -155,11 +168,26 @@ class KafkaLog(Log):
         """The messages of a range, and gaps in place of messages that vanished before they could be read."""
         if offsets.start >= offsets.end:
             return
-        consumer = self.topic.consumer(**_FETCHING, queued_min_messages=min(offsets.end - offsets.start, 1_000_000))
+        consumer, place = self._held.consumers.pop(offsets.partition, (None, -1))
+        if consumer is None:
+            n_ahead = 100_000 if self._held.holds else min(offsets.end - offsets.start, 1_000_000)
+            consumer = self.topic.consumer(**_FETCHING, queued_min_messages=n_ahead)
+        reading = _Reading(self, consumer, offsets, is_there=place == offsets.start)
         try:
-            yield from _Reading(self, consumer, offsets).run()
+            yield from reading.run()
         finally:
+            if self._held.holds and reading.gives_next is not None:
+                self._held.consumers[offsets.partition] = consumer, reading.gives_next
+            else:
+                consumer.close()
+
+    def resume(self, taken: Offsets) -> None:
+        self._held.holds = True  # only a stream in one process asks for this
+
+    def close(self) -> None:
+        for consumer, _ in self._held.consumers.values():
             consumer.close()
+        self._held.consumers.clear()
 
 
 @lru_cache(maxsize=16)
@@ -176,14 +204,18 @@ def _watermarks(client: Consumer, partition: TopicPartition, timeout_s: float) -
 class _Reading:
     """One pass over a range: from its start until the position reaches its end."""
 
-    def __init__(self, log: KafkaLog, consumer: Consumer, offsets: OffsetRange) -> None:
+    def __init__(self, log: KafkaLog, consumer: Consumer, offsets: OffsetRange, is_there: bool = False) -> None:
+        """`is_there`: the next message of the consumer is the first of the range, or behind a gap that begins there."""
         self._log, self._topic, self._consumer, self._offsets = log, log.topic, consumer, offsets
-        self._position = offsets.start
+        self._position, self._is_there = offsets.start, is_there
+        self._n_beyond = 0  # messages behind the range, which are not given again
+        self.gives_next: int | None = None  # once the range is read: the offset from which the consumer goes on
         self._heard_at = self._topic.clock.steady_s()
         self._why = "nothing arrives"
 
     def run(self) -> Iterator[Messages | AsideRow]:
-        self._assign(self._position)
+        if not self._is_there:
+            self._assign(self._position)
         values: list[bytes | None] = []
         offsets: list[int] = []
         n_bytes = 0
@@ -205,6 +237,7 @@ class _Reading:
                 values, offsets, n_bytes = [], [], 0
         if values:
             yield _gathered(offsets, values)
+        self.gives_next = end if self._n_beyond == 0 else None
 
     def _take(self, arrived: list[Message], values: list[bytes | None], offsets: list[int]) -> Iterator[AsideRow]:
         """Adds the messages of the range to those at hand; returns the gap between them, if there is one."""
@@ -229,6 +262,7 @@ class _Reading:
             assert offset is not None
             if offset >= end:
                 self._position = end
+                self._n_beyond += 1
                 return
             values.append(message.value())
             offsets.append(offset)

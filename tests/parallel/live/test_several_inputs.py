@@ -43,7 +43,8 @@ class TwoStreams(LiveRun):
     def start(self, **options: Any) -> None:
         with Checkpoint(self.folder / "checkpoint") as checkpoint:
             journal = checkpoint.journal.parent
-        logs: dict[str, Log] = {name: FolderLog(self.source / name, journal / f"{name}.files") for name in two_streams()}
+        names = two_streams()
+        logs: dict[str, Log] = {name: FolderLog(self.source / name, journal / f"{name}.files") for name in names}
         self.run(logs, **options)
 
 
