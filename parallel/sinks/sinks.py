@@ -20,7 +20,7 @@ import pyarrow as pa
 from wayeb_py.errors import DataError
 from wayeb_py.files.output.table_text import render_ndjson
 from wayeb_py.files.output.whole_file import make_folder, telling_faults, write_whole
-from wayeb_py.files.output.write import ParquetOutput
+from wayeb_py.files.output.write import Output, ParquetOutput
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.sinks.batch_files import last_batch, put_away
 from wayeb_py.tally import Tally
@@ -104,6 +104,18 @@ class Prompt(Protocol):
         """Returns when everything written is safe, or lost and counted."""
 
 
+def commit_batch(batch: Batch, output: Output) -> None:
+    """Writes a batch's tables into an output, all of them or none."""
+    try:
+        output.open()
+        for table in batch.tables():
+            output.write(table)
+        failpoints.reach("sink:inside")
+        output.commit()
+    finally:
+        output.discard()
+
+
 class ParquetSink:
     """A folder of Parquet files, one for each batch that found something; every reader of Parquet sees it as one
     table."""
@@ -137,15 +149,7 @@ class ParquetSink:
         if not batch.has_found:
             path.unlink(missing_ok=True)
             return
-        output = ParquetOutput(path)
-        try:
-            output.open()
-            for table in batch.tables():
-                output.write(table)
-            failpoints.reach("sink:inside")
-            output.commit()
-        finally:
-            output.discard()
+        commit_batch(batch, ParquetOutput(path))
 
     def close(self) -> None:
         """Nothing to do: everything is in its place."""

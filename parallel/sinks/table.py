@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from wayeb_py.files.output.write import Output
 from wayeb_py.files.tables import open_table_output
-from wayeb_py.parallel.durable import failpoints
-from wayeb_py.parallel.sinks.sinks import Batch
+from wayeb_py.parallel.sinks.sinks import Batch, commit_batch
 
 
 class TableSink:
@@ -30,17 +29,8 @@ class TableSink:
         output.discard()
 
     def write(self, batch: Batch) -> None:
-        if not batch.has_found:
-            return
-        output = self._output(batch.number)
-        output.open()
-        try:
-            for table in batch.tables():
-                output.write(table)
-            failpoints.reach("sink:inside")
-            output.commit()
-        finally:
-            output.discard()
+        if batch.has_found:
+            commit_batch(batch, self._output(batch.number))
 
     def close(self) -> None:
         """Every transaction is complete by itself."""

@@ -50,6 +50,8 @@ def interleaved(logs: dict[str, list[Row]], seed: int, *, saves: bool) -> tuple[
     recogniser = wayeb_py.Recogniser(patterns)
     recogniser.bind(pa.Table.from_pylist(logs["p0"]).schema)
     parts = [recogniser.follow(PARTITIONS)]
+    if saves:  # before anything has arrived
+        recogniser = wayeb_py.Recogniser(patterns, saved=recogniser.save())
     n_late, at = 0, dict.fromkeys(logs, 0)
     while any(at[name] < len(log) for name, log in logs.items()):
         name = dice.choice([name for name, log in logs.items() if at[name] < len(log)])

@@ -121,6 +121,20 @@ def bear(a_lon, a_lat, b_lon, b_lat, bearing):  # type: ignore[no-untyped-def]
             bearing[row] = degrees if degrees < 360.0 else 0.0  # a hair west of north rounds to north
 
 
+@nb.njit(nogil=True, inline="always")
+def _closest(away, x, y):  # type: ignore[no-untyped-def]
+    """How fast the distance `away` shrinks, how near they come, and after how many seconds, where b moves against a
+    with x along the way from a to b, and with y to the right of it."""
+    square = x * x + y * y
+    closing = -x if away > 0.0 else -math.sqrt(square)
+    after = 0.0
+    if square > 0.0:
+        after = max(0.0, -away * x / square)
+    elif square != square:
+        after = np.nan
+    return closing, math.sqrt((away + x * after) ** 2 + (y * after) ** 2), after
+
+
 @_kernel(nb.void(_READ, _READ, _READ, _READ, _READ, _READ, _READ, _READ, _READ, f64[::1], f64[::1], f64[::1]))
 def approach(  # type: ignore[no-untyped-def]
     a_lon, a_lat, a_speed, a_course, b_lon, b_lat, b_speed, b_course, distance_m, closing, cpa_m, tcpa_s
@@ -138,15 +152,7 @@ def approach(  # type: ignore[no-untyped-def]
         # Along the way from a to b, and to the right of it.
         x = -(b_north * back_north + b_east * back_east) - (a_north * along_north + a_east * along_east)
         y = (b_north * back_east - b_east * back_north) - (a_east * along_north - a_north * along_east)
-        square = x * x + y * y
-        closing[row] = -x if away > 0.0 else -math.sqrt(square)
-        after = 0.0
-        if square > 0.0:
-            after = max(0.0, -away * x / square)
-        elif square != square:
-            after = np.nan
-        tcpa_s[row] = after
-        cpa_m[row] = math.sqrt((away + x * after) ** 2 + (y * after) ** 2)
+        closing[row], cpa_m[row], tcpa_s[row] = _closest(away, x, y)
 
 
 @_kernel(nb.void(_READ, _READ, f64[::1]))
@@ -238,15 +244,7 @@ def approach_steered(a_at, b_at, a_here, a_kept, b_here, b_kept, distance_m, clo
             x -= a[3] * (dx + half * a[0]) + a[4] * (dy + half * a[1]) + a[5] * (dz + half * a[2])
             x /= length
             y = ((b[3] - a[3]) * nx + (b[4] - a[4]) * ny + (b[5] - a[5]) * nz) / length
-        square = x * x + y * y
-        closing[row] = -x if away > 0.0 else -math.sqrt(square)
-        after = 0.0
-        if square > 0.0:
-            after = max(0.0, -away * x / square)
-        elif square != square:
-            after = np.nan
-        tcpa_s[row] = after
-        cpa_m[row] = math.sqrt((away + x * after) ** 2 + (y * after) ** 2)
+        closing[row], cpa_m[row], tcpa_s[row] = _closest(away, x, y)
 
 
 @_kernel(*(nb.void(_read_only(t), t[::1], _read_only(i64), t[::1]) for t in (f64, i64)))

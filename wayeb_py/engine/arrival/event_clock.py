@@ -171,8 +171,8 @@ class EventClock:
         header: dict[str, Any] = {}
         blobs: dict[str, bytes] = {}
         for name, clock in self._clocks.items():
-            if clock.greatest_s is None and clock.now_s is None:  # while nothing has arrived, nothing is to be kept
-                continue
+            if clock.greatest_s is None and clock.now_s is None and not clock.partitions:
+                continue  # nothing has arrived, and nothing was said of where from
             header[name] = {
                 "stream": stream_fingerprint(self._parts[name].stream),
                 "greatest": clock.greatest,
