@@ -219,6 +219,35 @@ def ticks_of(column: Column, unit: str | None, name: str) -> Column:
     return Column("time", ticks, missing.astype(np.uint8) if missing.any() else None, per_unit=per_s)
 
 
+def times_of(
+    ticks: npt.NDArray[np.int64], type_: pa.DataType, ticks_per_s: int, unit: str | None, missing: Array | None = None
+) -> pa.Array:
+    """Ticks as an array of a time column's type: the way back from `ticks_of`; null where `missing` says so."""
+    if pa.types.is_null(type_):
+        return pa.nulls(len(ticks))
+    if pa.types.is_timestamp(type_):
+        return pa.array(_rescaled(ticks, ticks_per_s, TICKS_PER_S[type_.unit]), pa.int64(), mask=missing).cast(type_)
+    if pa.types.is_date(type_):
+        seconds = pa.array(_rescaled(ticks, ticks_per_s, 1), pa.int64(), mask=missing)
+        return seconds.cast(pa.timestamp("s")).cast(type_)
+    assert unit is not None
+    if pa.types.is_floating(type_):
+        return pa.array(ticks / (ticks_per_s // TICKS_PER_S[unit]), mask=missing).cast(type_)
+    if pa.types.is_decimal(type_):
+        from decimal import Decimal  # for start-up time: hardly any time is a decimal
+
+        whole = _rescaled(ticks, ticks_per_s, TICKS_PER_S[unit] * 10**type_.scale)
+        exact = [Decimal(tick).scaleb(-type_.scale) for tick in whole.tolist()]
+        return pa.array(exact, type_, mask=missing)
+    return pa.array(_rescaled(ticks, ticks_per_s, TICKS_PER_S[unit]), pa.int64(), mask=missing).cast(type_)
+
+
+def _rescaled(ticks: npt.NDArray[np.int64], per_s: int, wanted_per_s: int) -> npt.NDArray[np.int64]:
+    if per_s == wanted_per_s:
+        return ticks
+    return ticks * (wanted_per_s // per_s) if wanted_per_s > per_s else ticks // (per_s // wanted_per_s)
+
+
 def to_float(column: Column) -> npt.NDArray[np.float64]:
     """The real values in 64-bit floats, NaN where missing, ticks and times in seconds; not a copy if they are that."""
     if column.values.dtype == object:

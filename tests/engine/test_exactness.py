@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
@@ -16,6 +19,7 @@ from tests.engine.test_corpus import job_of
 from tests.engines import fed
 from tests.oracle import Settings, nearest_float, recognise
 from tests.strategies import examples
+from wayeb_py.columns import column_of, ticks_of, times_of
 from wayeb_py.dsl import meaning as m
 from wayeb_py.errors import SourceText
 
@@ -141,3 +145,23 @@ def test_text_is_compared_by_code_points(type_name: str, written: list[str], wor
             for i, c in enumerate(COMPARATORS)
         },
     )
+
+
+TIMES: list[tuple[pa.DataType, str | None, Any]] = [
+    (pa.timestamp("ms", "UTC"), None, 1_500),
+    (pa.date32(), None, 20_000),
+    (pa.float64(), "s", 1.5),
+    (pa.decimal128(20, 3), "s", Decimal("1.5")),
+    (pa.int32(), "ms", 1_500),
+]
+
+
+@pytest.mark.parametrize(("type_", "unit", "time"), TIMES, ids=lambda value: str(value))
+@pytest.mark.parametrize("finer", [1, 1_000], ids=["own ticks", "finer ticks"])
+def test_ticks_become_times_of_the_columns_type_again(
+    type_: pa.DataType, unit: str | None, time: Any, finer: int
+) -> None:
+    array = pa.array([time, time], type_)
+    ticks = ticks_of(column_of(array, "t"), unit, "t")
+    again = times_of(ticks.values * finer, type_, ticks.per_unit * finer, unit, np.array([False, True]))
+    assert again.equals(pa.array([time, None], type_))

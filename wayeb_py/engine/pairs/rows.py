@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from wayeb_py.arrays import F64, I32, I64
-from wayeb_py.columns import TICKS_PER_S, Column
+from wayeb_py.columns import Column, times_of
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.pairs.stream_events import PairSource, plain_type
@@ -174,19 +174,7 @@ class PairSchema:
 
     def times(self, ticks: I64) -> pa.Array:
         """Ticks as values of the time column's type."""
-        source, type_ = self._sources[0], self.columns.time_type
-        if pa.types.is_timestamp(type_):
-            return pa.array(ticks, type=pa.int64()).cast(type_)
-        if pa.types.is_date(type_):
-            return pa.array(ticks, type=pa.int64()).cast(pa.timestamp("s")).cast(type_)
-        if pa.types.is_floating(type_):
-            assert source.stream.time_unit is not None
-            return pa.array(ticks / (source.ticks_per_s // TICKS_PER_S[source.stream.time_unit])).cast(type_)
-        if pa.types.is_decimal(type_):
-            from decimal import Decimal  # for start-up time: hardly any time is a decimal
-
-            return pa.array([Decimal(t).scaleb(-type_.scale) for t in ticks.tolist()], type=type_)
-        return pa.array(ticks).cast(type_)
+        return times_of(ticks, self.columns.time_type, self._sources[0].ticks_per_s, self.columns.time_unit)
 
 
 def _column_type(

@@ -8,7 +8,6 @@ Patterns that mean the same are stepped once, and give one row each.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wayeb_py.arrays import I64
-from wayeb_py.columns import TICKS_PER_S
+from wayeb_py.columns import times_of
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.engine.arrival.entities import Entities
 from wayeb_py.engine.arrival.reorder import Rows
@@ -141,17 +140,7 @@ class DetectionRows:
 
     def times(self, ticks: I64) -> pa.Array:
         """Ticks as values of the time column's type."""
-        type_ = self.schema.time_type
-        if pa.types.is_timestamp(type_):
-            return pa.array(ticks, type=pa.int64()).cast(type_)
-        if pa.types.is_date(type_):
-            return pa.array(ticks, type=pa.int64()).cast(pa.timestamp("s")).cast(type_)
-        if pa.types.is_floating(type_):
-            assert self._time_unit is not None
-            return pa.array(ticks / (self._ticks_per_s // TICKS_PER_S[self._time_unit])).cast(type_)
-        if pa.types.is_decimal(type_):
-            return pa.array([Decimal(t).scaleb(-type_.scale) for t in ticks.tolist()], type=type_)
-        return pa.array(ticks).cast(type_)
+        return times_of(ticks, self.schema.time_type, self._ticks_per_s, self._time_unit)
 
     def detection_table(self, found: BatchDetections, rows: Rows) -> pa.Table:
         """Detections of a batch."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
 
-from wayeb_py.columns import TICKS_PER_S
+from wayeb_py.columns import times_of
 from wayeb_py.engine.rows.detection_schema import DetectionSchema, common_type
 from wayeb_py.engine.rows.joined_schema import join_schemas
 from wayeb_py.engine.rules.column_types import ColumnType, Words
@@ -91,22 +90,4 @@ class MatchRows:
 
     def times(self, ticks: I64) -> pa.Array:
         """Ticks as values of the time column's type; missing at the beginning of time."""
-        type_ = self._time_type
-        missing = ticks == NEVER
-        if pa.types.is_null(type_):
-            return pa.nulls(len(ticks))
-        if pa.types.is_timestamp(type_):
-            per_s = TICKS_PER_S[type_.unit]
-            scaled = ticks * (per_s // self._ticks) if per_s >= self._ticks else ticks // (self._ticks // per_s)
-            return pa.array(scaled, pa.int64(), mask=missing).cast(type_)
-        if pa.types.is_date(type_):
-            seconds = pa.array(ticks // self._ticks, pa.int64(), mask=missing)
-            return seconds.cast(pa.timestamp("s")).cast(type_)
-        assert self._time_unit is not None
-        per_unit = self._ticks // TICKS_PER_S[self._time_unit]
-        if pa.types.is_floating(type_):
-            return pa.array(ticks / per_unit, mask=missing).cast(type_)
-        if pa.types.is_decimal(type_):
-            told = zip(ticks.tolist(), missing.tolist(), strict=True)
-            return pa.array([None if gone else Decimal(tick).scaleb(-type_.scale) for tick, gone in told], type_)
-        return pa.array(ticks // per_unit, pa.int64(), mask=missing).cast(type_)
+        return times_of(ticks, self._time_type, self._ticks, self._time_unit, ticks == NEVER)
