@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.semantics.matches.ways import remembers
+from wayeb_py.dsl.registers import remembers
 from wayeb_py.dsl.semantics.names import DeclaredNames
 from wayeb_py.dsl.semantics.scope import Diagnostics
 from wayeb_py.dsl.syntax import tree as t
@@ -92,7 +92,7 @@ def without_forecasts(pattern: m.Pattern) -> tuple[str, str] | None:
         return "it is about pairs, whose words are encounters", "forecast what each of the two does before they meet"
     if pattern.silence_s is not None:
         return "it ends in a silence, and a forecast looks at events", "forecast the pattern without its silence"
-    if remembers(pattern):
+    if remembers(pattern.regex):
         return "its letters ask for other events of the match", "forecast one whose letters ask for one event each"
     if pattern.each is not None:
         variable, places = pattern.each

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def stopping(stop: threading.Event, say: Callable[[str], None]) -> Iterator[None]:
+def stopping(stop: threading.Event, say: Callable[[str], None] = lambda text: None) -> Iterator[None]:
     """Lets SIGTERM and SIGINT set the event; a second one ends the process as it would end by default."""
     numbers = (signal.SIGTERM, signal.SIGINT)
     before = {number: signal.getsignal(number) for number in numbers}

@@ -26,8 +26,9 @@ from wayeb_py.parallel.logs.log import OffsetRange
 from wayeb_py.parallel.recovery.checkpoint import Manifest
 from wayeb_py.parallel.recovery.offset import Offset
 from wayeb_py.parallel.recovery.pattern_versions import load_version
+from wayeb_py.parallel.recovery.recover import put_away_later, refuse_unknown_version
 from wayeb_py.parallel.recovery.snapshots import Epoch, Snapshot, SnapshotChain, Snapshots
-from wayeb_py.parallel.sinks.sinks import AsideFolder, Replaceable, Sink
+from wayeb_py.parallel.sinks.sinks import AsideFolder, Sink
 from wayeb_py.parallel.stream.snapshot_policy import SnapshotKeeper
 from wayeb_py.parallel.stream.stream_recogniser import StreamRecogniser
 from wayeb_py.patterns import Patterns
@@ -252,20 +253,10 @@ def check_ends(
         raise DataError("the ledger of the batches is gone, or of another stream", str(folder), hint=CHOICE)
     if known.n_damaged:
         raise DataError(f"{known.n_damaged} lines of the ledger are damaged", str(folder), hint=CHOICE)
-    n_versions = len(manifest.pattern_versions)
-    unknown = [offset.epoch.version for offset in known.planned.values() if offset.epoch.version >= n_versions]
-    if unknown:
-        raise DataError(
-            f"batch {known.last} is of version {unknown[0]} of the patterns, and stream.json knows of {n_versions}",
-            str(folder / "stream.json"), hint=CHOICE,
-        )  # fmt: skip
+    versions = (offset.epoch.version for offset in known.planned.values())
+    refuse_unknown_version(versions, known.last, manifest, folder)
     done = known.planned.get(known.last_done)
     if done is not None:
         inputs.log.refuse_lost(done.at)
     last = known.last if inputs.log.keeps else known.last_done
-    places = [aside.put_away(stream_id, last)]
-    if isinstance(sink, Replaceable):
-        places.append(sink.put_away(stream_id, last))
-    for place in places:
-        if place is not None:
-            say(f"what later batches had written is in {place}: their events are read again")
+    put_away_later(sink, aside, stream_id, last, say)

@@ -9,7 +9,7 @@ the file and the choice that is left. It never gives a stream that begins again 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from wayeb_py.errors import DataError
@@ -19,7 +19,7 @@ from wayeb_py.parallel.health.totals import load_totals
 from wayeb_py.parallel.logs.log import Log
 from wayeb_py.parallel.recovery.checkpoint import Manifest
 from wayeb_py.parallel.recovery.ledger import Ledger, LedgerEntry
-from wayeb_py.parallel.recovery.repair import KnownBatches, put_right, survey
+from wayeb_py.parallel.recovery.repair import put_right, survey
 from wayeb_py.parallel.sinks.sinks import AsideFolder, Replaceable, Sink
 
 
@@ -43,14 +43,12 @@ def recover(
         )
     written = sink.last(stream_id) if isinstance(sink, Replaceable) else -1
     known = survey(ledger.spark, kept, _traces(folder), manifest.spread.get("n_shards", 0), written)
-    _refuse_unknown_version(known, manifest, folder)
+    refuse_unknown_version([offset["era"] for offset in known.bounds], known.last, manifest, folder)
     log.refuse_lost(known.taken)
     entries = put_right(ledger.spark, kept, known)
     for note in known.notes:
         say(note)
-    if isinstance(sink, Replaceable):
-        _tell(sink.put_away(stream_id, known.last), say)
-    _tell(aside.put_away(stream_id, known.last), say)
+    put_away_later(sink, aside, stream_id, known.last, say)
     return entries
 
 
@@ -64,17 +62,21 @@ def _traces(folder: Path) -> int:
     return max(counted, 0 if has_state else -1)
 
 
-def _refuse_unknown_version(known: KnownBatches, manifest: Manifest, folder: Path) -> None:
+def refuse_unknown_version(versions: Iterable[int], last: int, manifest: Manifest, folder: Path) -> None:
+    """Raises DataError where batches, of which `last` is the newest, are of a version that the checkpoint lacks."""
     n_versions = len(manifest.pattern_versions)
-    unknown = [offset["era"] for offset in known.bounds if offset["era"] >= n_versions]
-    if unknown:
+    unknown = next((version for version in versions if version >= n_versions), None)
+    if unknown is not None:
         raise DataError(
-            f"batch {known.last} is of version {unknown[0]} of the patterns, and stream.json knows of {n_versions}",
+            f"batch {last} is of version {unknown} of the patterns, and stream.json knows of {n_versions}",
             str(folder / "stream.json"),
             hint=CHOICE,
         )
 
 
-def _tell(place: Path | None, say: Callable[[str], None]) -> None:
-    if place is not None:
-        say(f"what later batches had written is in {place}: their events are read again")
+def put_away_later(sink: Sink, aside: AsideFolder, stream_id: str, last: int, say: Callable[[str], None]) -> None:
+    """Moves away what batches after the last one have written: their events are read again."""
+    places = [sink.put_away(stream_id, last)] if isinstance(sink, Replaceable) else []
+    for place in [*places, aside.put_away(stream_id, last)]:
+        if place is not None:
+            say(f"what later batches had written is in {place}: their events are read again")

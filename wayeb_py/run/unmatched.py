@@ -19,8 +19,8 @@ from wayeb_py.compiler.automata.regex import letters_of
 from wayeb_py.compiler.for_each import depends_on_place
 from wayeb_py.compiler.needed_columns import reads
 from wayeb_py.compiler.patterns import CompiledPatterns
-from wayeb_py.compiler.runs.registers import is_of_run
 from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.registers import remembers
 from wayeb_py.dsl.walk import walk
 from wayeb_py.files.read import EventReader
 from wayeb_py.spatial.knowledge import mentioned
@@ -122,7 +122,7 @@ def _empty_letters(
             predicate = letter.predicate
             if isinstance(predicate, m.Always | m.Never) or depends_on_place(predicate) or _reads_patterns(predicate):
                 continue
-            if is_of_run(predicate):
+            if remembers(predicate):
                 continue  # what it asks of other events is known only to a match
             one = predicate, pattern.stream, pattern.pair
             if one in asked or len(asked) < MOST_LETTERS:

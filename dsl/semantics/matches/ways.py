@@ -12,26 +12,21 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.registers import OfRegister, given_in, remembers
 from wayeb_py.dsl.semantics.scope import Diagnostics
-from wayeb_py.dsl.walk import parts_of, walk
+from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import SourceText, Span
 
-OF_REGISTER = m.At | m.ElapsedSince | m.DistanceFrom
 Names = frozenset[str]
 Lost = dict[str, str]
 _Following = Generator[tuple[m.Regex, Names, Lost], tuple[Names, Lost], tuple[Names, Lost]]
-
-
-def remembers(pattern: m.Pattern) -> bool:
-    """Whether letters ask for a named event or for the match so far."""
-    return any(isinstance(part, m.Measure | OF_REGISTER) for part in walk(pattern.regex))
 
 
 def check_regex(report: Diagnostics, source: SourceText, pattern: m.Pattern) -> None:
     """Reports names that not every way has given, questions that cannot be asked of another event, a missing window."""
     used: set[str] = set()
     check = _Ways(report, source, used)
-    if given_in(pattern.regex, inside=True) or remembers(pattern):
+    if given_in(pattern.regex, inside=True) or remembers(pattern.regex):
         check.after(pattern.regex, frozenset(), {})
     for letter in (part for part in walk(pattern.regex) if isinstance(part, m.Letter)):
         _check_questions(report, source, letter)
@@ -40,7 +35,7 @@ def check_regex(report: Diagnostics, source: SourceText, pattern: m.Pattern) -> 
                 source, f"no letter asks for `{letter.register}`", letter.span, "named here",
                 f"compare with it in a later letter, as in `elapsed({letter.register}) > 5 min`, or leave `as` out",
             )  # fmt: skip
-    if pattern.window is None and remembers(pattern):
+    if pattern.window is None and remembers(pattern.regex):
         asked = next(check.asked(pattern.regex), pattern.span)
         report.error(
             source, "a pattern that remembers events needs a window", asked,
@@ -126,7 +121,7 @@ class _Ways:
 
     def _check(self, letter: m.Letter, known: Names, lost: Lost) -> None:
         for part in walk(letter.predicate):
-            if not isinstance(part, OF_REGISTER):
+            if not isinstance(part, OfRegister):
                 continue
             name = part.register
             self._used.add(name)
@@ -146,24 +141,10 @@ class _Ways:
         for letter in walk(regex):
             if isinstance(letter, m.Letter):
                 for part in walk(letter.predicate):
-                    if isinstance(part, OF_REGISTER):
+                    if isinstance(part, OfRegister):
                         yield part.span
                     elif isinstance(part, m.Measure):
                         yield letter.span
-
-
-def given_in(regex: m.Regex, inside: bool = False) -> dict[str, Span]:
-    """The names that letters of a regex give, without those under `!`, which end there; or `inside` of it as well."""
-    found: dict[str, Span] = {}
-    waiting: list[Any] = [regex]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, m.Letter):
-            if part.register is not None:
-                found.setdefault(part.register, part.span)
-        elif inside or not isinstance(part, m.Complement):
-            waiting.extend(parts_of(part))
-    return found
 
 
 def _check_questions(report: Diagnostics, source: SourceText, letter: m.Letter) -> None:
@@ -173,7 +154,7 @@ def _check_questions(report: Diagnostics, source: SourceText, letter: m.Letter) 
         name = functions.get(type(part))
         if isinstance(part, m.FunctionCall | m.PredicateCall):
             name = part.name
-        inner = (inner for inner in walk(part) if inner is not part and isinstance(inner, m.Measure | OF_REGISTER))
+        inner = (inner for inner in walk(part) if inner is not part and isinstance(inner, m.Measure | OfRegister))
         asked = next(inner, None) if name is not None else None
         if asked is None:
             continue

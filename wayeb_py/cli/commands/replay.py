@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -71,6 +68,7 @@ def replay_events(
     every_s = float(read_duration(every) or 0)
     since_s, until_s = read_instant(since, unit), read_instant(until, unit)
     factor = _read_speed(speed)
+    from wayeb_py.parallel.health.stopping import stopping
     from wayeb_py.parallel.replay.recorded import open_recorded
     from wayeb_py.parallel.replay.replay import replay
 
@@ -81,7 +79,7 @@ def replay_events(
     )
     stop = threading.Event()
     live = _Line(visible=not quiet and sys.stderr.isatty())
-    with _stopping(stop):
+    with stopping(stop):
         try:
             summary = replay(recorded, target, factor, stop=stop, tell=live.show)
         finally:
@@ -115,25 +113,6 @@ def _open_target(to: str, partitions: int | None, file_format: FileFormat, every
     if every_s <= 0:
         misuse("--every is longer than nothing")
     return FolderReplaySink(to, partitions, file_format.value, every_s)
-
-
-@contextmanager
-def _stopping(stop: threading.Event) -> Iterator[None]:
-    """Lets SIGTERM and SIGINT set the event; a second one ends the process as it would end by default."""
-    before: dict[signal.Signals, Any] = {}
-
-    def ask(number: int, frame: object) -> None:
-        for one, handler in before.items():
-            signal.signal(one, handler)
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        before[number] = signal.signal(number, ask)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 class _Line:

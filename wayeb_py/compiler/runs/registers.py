@@ -23,13 +23,13 @@ from wayeb_py.arrays import I64, Bool
 from wayeb_py.compiler.automata.derivatives import Dfa
 from wayeb_py.compiler.automata.tracking import hopeless_states
 from wayeb_py.compiler.axes import Axis
-from wayeb_py.compiler.runs.run_order import better_answers, directions_of
+from wayeb_py.compiler.runs.run_order import better_answers, directions_of, symbol_pairs
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.node import Node, node, record
+from wayeb_py.dsl.registers import OfRegister, given_in, remembers
 from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import Diagnostic, PatternError
 
-OfRegister = m.At | m.ElapsedSince | m.DistanceFrom
 Names = frozenset[str]
 
 
@@ -65,16 +65,6 @@ class RunMemory:
     most_runs: int  # of one entity: events at which there are more are counted
 
 
-def remembers(regex: m.Regex) -> bool:
-    """Whether some letter asks for a named event or for the match so far."""
-    return any(isinstance(part, m.Measure | OfRegister) for part in walk(regex))
-
-
-def is_of_run(predicate: m.Predicate) -> bool:
-    """Whether a predicate asks for more than the event at hand."""
-    return any(isinstance(part, m.Measure | OfRegister) for part in walk(predicate))
-
-
 def marked(pattern: m.Pattern) -> m.Regex:
     """The regex over marked letters; PatternError where a letter under `!` asks for what is named there."""
     used = frozenset(part.register for part in walk(pattern.regex) if isinstance(part, OfRegister))
@@ -95,7 +85,7 @@ class _Marking:
             case m.Union(parts):
                 return m.Union(tuple(self.marked(part, free) for part in parts), span=regex.span)
             case m.Intersection(parts):
-                given = [_given_in(part) for part in parts]
+                given = [frozenset(given_in(part)) for part in parts]
                 others = [free.union(*given[:i], *given[i + 1 :]) for i in range(len(parts))]
                 sides = (self.marked(part, names) for part, names in zip(parts, others, strict=True))
                 return m.Intersection(tuple(sides), span=regex.span)
@@ -151,19 +141,6 @@ class _Marking:
         )  # fmt: skip
 
 
-def _given_in(regex: m.Regex) -> Names:
-    """The names that letters give, without those under `!`, which end there."""
-    match regex:
-        case m.Letter(_, register):
-            return frozenset() if register is None else frozenset({register})
-        case m.Complement():
-            return frozenset()
-        case m.Iteration(body):
-            return _given_in(body)
-        case _:
-            return frozenset().union(*(_given_in(part) for part in regex.parts))
-
-
 def _nameless(regex: m.Regex) -> m.Regex:
     """The regex without names: under `!` no other letter asks for them."""
     match regex:
@@ -187,7 +164,7 @@ def _asked_of_run(predicate: m.Predicate) -> m.Predicate:
         case m.Or(operands):
             return m.Or(tuple(_asked_of_run(operand) for operand in operands))
         case _:
-            return OfRun(predicate) if is_of_run(predicate) else predicate  # type: ignore[return-value]
+            return OfRun(predicate) if remembers(predicate) else predicate  # type: ignore[return-value]
 
 
 def parted(
@@ -230,13 +207,9 @@ def questions_of(test: m.Predicate) -> list[str | m.Measure]:
 def _matters(table: I64, n_tests: int, dfa: Dfa) -> Bool:
     """[state, test]: whether the next state depends on the answer."""
     matters = np.zeros((dfa.n_states, n_tests), dtype=bool)
-    codes = np.arange(table.shape[1])
     for test in range(n_tests):
-        bit = 1 << (n_tests - 1 - test)
-        without = codes[codes & bit == 0]
-        pairs = np.stack([table[:, without].reshape(-1), table[:, without | bit].reshape(-1)], axis=1)
-        pairs = np.unique(pairs, axis=0)
-        matters[:, test] = (dfa.next_state[:, pairs[:, 0]] != dfa.next_state[:, pairs[:, 1]]).any(axis=1)
+        fails, holds = symbol_pairs(table, n_tests, test)
+        matters[:, test] = (dfa.next_state[:, fails] != dfa.next_state[:, holds]).any(axis=1)
     return matters
 
 

@@ -19,18 +19,24 @@ from wayeb_py.dsl import meaning as m
 MOST_PAIRS = 4_000_000  # of states, times symbols: larger automata keep every run
 
 
+def symbol_pairs(table: I64, n_tests: int, test: int) -> tuple[I64, I64]:
+    """The pairs of symbols that differ in the answer to one test alone: where it fails, and where it holds."""
+    codes = np.arange(table.shape[1])
+    bit = 1 << (n_tests - 1 - test)
+    without = codes[codes & bit == 0]
+    pairs = np.stack([table[:, without].reshape(-1), table[:, without | bit].reshape(-1)], axis=1)
+    fails, holds = np.unique(pairs, axis=0).T
+    return fails, holds
+
+
 def better_answers(table: I64, n_tests: int, dfa: Dfa) -> I64:
     """[state, test]: 1 where it is better for a match that the test holds, -1 that it does not, 0 where it depends."""
     better = np.zeros((dfa.n_states, n_tests), dtype=np.int64)
     if dfa.n_states**2 * dfa.n_symbols > MOST_PAIRS:
         return better
     lacks = _lacks(dfa)
-    codes = np.arange(table.shape[1])
     for test in range(n_tests):
-        bit = 1 << (n_tests - 1 - test)
-        without = codes[codes & bit == 0]
-        pairs = np.stack([table[:, without].reshape(-1), table[:, without | bit].reshape(-1)], axis=1)
-        fails, holds = np.unique(pairs, axis=0).T
+        fails, holds = symbol_pairs(table, n_tests, test)
         if_fails, if_holds = dfa.next_state[:, fails], dfa.next_state[:, holds]
         better[~_reaches(np.asarray(lacks[if_holds, if_fails].any(axis=1)), dfa), test] = -1
         better[~_reaches(np.asarray(lacks[if_fails, if_holds].any(axis=1)), dfa), test] = 1

@@ -18,8 +18,9 @@ import numpy as np
 
 from wayeb_py.arrays import F64, I64
 from wayeb_py.columns import Column, to_float
-from wayeb_py.compiler.runs.registers import RunMemory, asks_one_event, is_of_run
+from wayeb_py.compiler.runs.registers import RunMemory, asks_one_event
 from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.registers import remembers
 from wayeb_py.dsl.walk import transform
 from wayeb_py.engine.stepping.encode import around
 from wayeb_py.engine.values import Chunk, Memory, Values
@@ -236,7 +237,7 @@ class ProgramBuilder:
             item = waiting.pop()
             if isinstance(item, tuple):
                 self._emit(item[0])
-            elif isinstance(item, m.Arithmetic) and is_of_run(cast(Any, item)):
+            elif isinstance(item, m.Arithmetic) and remembers(cast(Any, item)):
                 self._plan(item, waiting)
             else:
                 self._push_leaf(item)

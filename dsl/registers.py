@@ -1,0 +1,33 @@
+"""Which parts of a checked regex name events (`(any) as x`), and which ask for those named, or for the match so far.
+
+The checker and the compiler both ask. A regex may be 500 high, so nothing here recurses (`walk` says why).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.walk import parts_of, walk
+from wayeb_py.errors import Span
+
+OfRegister = m.At | m.ElapsedSince | m.DistanceFrom
+
+
+def remembers(part: m.Regex | m.Predicate) -> bool:
+    """Whether a letter, or a predicate, asks for a named event or for the match so far."""
+    return any(isinstance(one, m.Measure | OfRegister) for one in walk(part))
+
+
+def given_in(regex: m.Regex, inside: bool = False) -> dict[str, Span]:
+    """The names that letters of a regex give, without those under `!`, which end there; or `inside` of it as well."""
+    found: dict[str, Span] = {}
+    waiting: list[Any] = [regex]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, m.Letter):
+            if part.register is not None:
+                found.setdefault(part.register, part.span)
+        elif inside or not isinstance(part, m.Complement):
+            waiting.extend(parts_of(part))
+    return found
