@@ -5,8 +5,9 @@
 
 Patterns run here on the events that count for the clock, since rules see no others.
 
-*Not taken*: the reported detections. They come from all events that are not late for their own entity, and are known
-only when the entity itself has moved on, which may be long after the clock has passed.
+*Not taken*, except where `spared_events` shows that they are the same: the reported detections. They come from all
+events that are not late for their own entity, and are known only when the entity itself has moved on, which may be long
+after the clock has passed.
 """
 
 from __future__ import annotations
