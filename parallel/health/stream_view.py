@@ -30,7 +30,7 @@ from wayeb_py.parallel.logs.back_pressure import Arrivals, Capacity, SourceState
 from wayeb_py.parallel.logs.log import Log, LogClock, Offsets
 
 WINDOW_S = 30.0
-LATEST_BATCHES = 30  # over which the time that events take is told: a live stream has one a second
+LATEST_BATCHES = 30  # number of recent batches that the latency quantiles cover; a live stream ends one batch a second
 
 
 @dataclass(frozen=True, slots=True)

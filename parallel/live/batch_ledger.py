@@ -7,9 +7,10 @@ A batch that is planned and not done is repeated after a crash, up to the same e
 snapshot are read again silently, from the last one that has. A line is on the disk before anything that depends on it;
 half a line at the end comes from a writer that died.
 
-Where detections leave before their batch ends, and depend on what was decided by the clock, `begun` says how far the
-batch was when they left, and what it had decided since the line before: after a kill it is repeated up to there, as if
-it had been planned. These lines are not forced to the disk: a killed process loses none, a power cut the last ones.
+Where detections leave before their batch ends, and depend on what was decided by the clock, a `begun` line records how
+far the batch was when they left and what it had decided since the previous line. After a kill the stream repeats the
+batch up to that line, as if the line were its plan. These lines are not forced to the disk: a killed process loses
+none, a power cut the last ones.
 
 *Not taken*: a file a batch, as Spark has it: a live stream has a batch a second, and forces two lines to the disk where
 Spark writes four files.

@@ -3,9 +3,9 @@
     {"lanes": [{"names": ["Drifting"], "at": {"0": 1480}}], "from": {"0": [1200, 1190]}, "end": {"0": 1510},
      "replaced": {"0": [[1490, 1491]]}, "decided": [["shed", "0", 1, 1300, 1400]]}
 
-Offsets count the rows of a log, unreadable ones among them; lanes count events. `from` has an offset and the number of
-the first event behind it: from there a start reads again what some lane has not taken. `at` has the number of the next
-event of each lane, `end` of the next event that arrives. `decided` is what the batch decided by the clock.
+Offsets count the rows of a log, unreadable ones among them; lanes count events. `from` is an offset and the number of
+its first event: a restart reads from there, since some lane has not taken what follows. `at` is the number of each
+lane's next event, `end` that of the next event to arrive. `decided` is what the batch decided by the clock.
 """
 
 from __future__ import annotations

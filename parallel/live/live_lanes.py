@@ -1,4 +1,4 @@
-"""The lanes of a live stream with their states: kept one by one, and restored with the events that wait for each.
+"""Saves the state of each lane of a live stream, and restores the lanes with the events that wait for each.
 
     offset of a batch ──▶ states of its lanes ──▶ events that some lane had not taken, read again ──▶ as they waited
 
@@ -223,8 +223,8 @@ class LiveLanes:
                 keeper.recogniser.hear_keys(keys, clock_s, stream)
 
     def advance(self, before: Offset, after: Offset, inputs: Inputs) -> Iterator[Left]:
-        """What a batch decides after its events: for partitions that are silent, for entities that are, for an ended
-        input. A lane that is behind is not told what may be wrong for events that wait for it."""
+        """Yields what the end of a batch decides: silent partitions, silent entities, the end of the input. A lane that
+        still has events waiting learns none of it: the events could contradict it."""
         for lane, keeper in enumerate(self.keepers):
             recogniser, waits = keeper.recogniser, self._sources_behind(lane)
             if recogniser.inner.has_clock:

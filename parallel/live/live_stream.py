@@ -198,7 +198,7 @@ class _Running:
         )  # fmt: skip
 
     def repeat_planned(self, resumed: Resumed) -> Resumed:
-        """Does the batches again that an earlier run had begun, with the patterns of that run, up to the same end."""
+        """Repeats the batches that an earlier run had begun, with that run's patterns and up to the same end."""
         for after in resumed.planned:
             loop = self.loop(resumed, after.epoch.version, after)
             starts = self.options.origin | resumed.offset.at

@@ -219,7 +219,7 @@ class Resuming:
 
 
 def anew(keeper: State) -> State:
-    """The same recognisers, whose states are kept whole next: their entities may have other numbers than in the kept
+    """Makes the next snapshot of each recogniser a whole one: entity numbers may differ from those in the saved
     changes."""
     if isinstance(keeper, LiveLanes):
         keeper.keepers = [SnapshotKeeper(one.recogniser) for one in keeper.keepers]

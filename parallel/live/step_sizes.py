@@ -23,7 +23,7 @@ class StepSizes:
         self.rows_per_s = rows_per_s
 
     def note(self, n_rows: int, seconds: float) -> None:
-        """Learns from a step; small ones show what a step costs, and not a row."""
+        """Updates the speed from a step; ignores small steps, whose time is overhead."""
         if n_rows >= LEAST_STEP and seconds > 0:
             self.rows_per_s += _WEIGHT * (n_rows / seconds - self.rows_per_s)
 

@@ -7,7 +7,8 @@ Records that arrive while the disk is busy are forced to it together (group comm
 only then a receiver that acknowledges does so: a kill, or a power cut, loses nothing that was acknowledged. Half a
 record at the end comes from a writer that died.
 
-A segment goes once the stream needs nothing of it and it is too old, or all of them are too large together. What the
+The journal removes a segment that the stream no longer needs once it is too old, or once all segments together exceed
+the limit. What the
 stream still needs stays; if that alone is too large, receivers wait or drop as if the memory were full.
 """
 

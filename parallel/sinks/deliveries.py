@@ -6,8 +6,8 @@
     webhook:URL               a POST for each detection
     mqtt://HOST:PORT/TOPIC    a message for each, to a broker
 
-The first two are for those who look on, and never hold up the stream (`viewers`); the others get every detection at
-least once, and the stream waits for them (`outbox`).
+The first two serve viewers and never delay the stream (`viewers`). The others are consumers that get every detection at
+least once; the stream waits for them (`outbox`).
 """
 
 from __future__ import annotations

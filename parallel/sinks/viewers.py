@@ -28,7 +28,7 @@ ALIVE_EVERY_S = 15.0
 
 
 class _Viewer:
-    """One who looks on: a connection, and the lines that wait for it."""
+    """A viewer: its connection, and the lines that wait for it."""
 
     def __init__(self, connection: socket.socket, is_http: bool) -> None:
         self.connection, self.is_http = connection, is_http

@@ -38,8 +38,8 @@ Asked = Literal["auto", "source", "partition", "pattern"]
 SHARDS_A_WORKER = 2
 UNTOLD_WORKERS = 2  # where the user does not say how many there are
 
-# A packing task counts for how long it waited. Repeated, it gives the same events, but other bytes of counts. Spark
-# would take it for a task whose output changes, and end the query if an executor is lost.
+# A packing task counts for how long it waited. A repeated task gives the same events but other counts. Spark would
+# consider its output indeterminate and end the query when an executor is lost.
 _REPEATABLE = {
     f"spark.sql.shuffle.orderIndependentChecksum.{name}": "false"
     for name in ("enableFullRetryOnMismatch", "enableQueryLevelRollbackOnMismatch")

@@ -5,11 +5,11 @@
 Besides events a shard may receive an *epoch*, which carries the plan of the batch for all shards: the version of the
 patterns, that silent entities are to be given up, that the input has ended. Parcels of any other kind pass unchanged.
 
-Patterns that look at several entities go by the clock of the log's partitions. So the epoch also says from which
-partition a packing task has its events, and when each partition last had some: those that fell silent before the second
-by which entities count as silent, the clock does not wait for. All of their events come to one shard, or there are
-shards by entity, for patterns and rules whose rows share their entity, and one last shard that `has_all` events, for
-the others. A shard that has only some entities learns from each event what had arrived before it in its task, and
+Patterns that look at several entities go by the clock of the log's partitions. So the epoch also names the partition
+that a packing task reads, and the second of each partition's last event. The clock does not wait for partitions that
+have been silent as long as a silent entity. Either one shard gets all events, or patterns and rules whose rows share an
+entity run in shards by entity and the last shard (`has_all`) gets all events for the rest. A shard that has only some
+entities learns from each event what had arrived before it in its task, and
 from the epoch how far each task got; so every shard has the same clock.
 
 The recogniser of a shard stays alive in its worker process. The state carries a token, new with every batch: where the

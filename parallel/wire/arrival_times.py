@@ -1,7 +1,7 @@
 """Events of a stream get the greatest time that had arrived before each, as far as one reader has read.
 
-Where a stream is spread by entity, a task that has some of its events learns from it which are late for the clock of
-the whole (`ARRIVED`); what other readers read before, it learns from how far each of them got.
+A task that has only some entities of a stream uses this column (`ARRIVED`) to decide which events are late for the
+clock of the whole stream. Readers report how far they got, which covers what other readers read.
 """
 
 from __future__ import annotations

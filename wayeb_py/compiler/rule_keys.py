@@ -139,8 +139,8 @@ def readers(names: Iterable[str]) -> frozenset[str]:
 def for_rows(
     patterns: CompiledPatterns, names: Iterable[str], rules: Collection[str], maker: Maker
 ) -> CompiledPatterns:
-    """Only patterns and rules of these names, and what makes rows for some `rules`, of which only members remain, under
-    names of their own (`readers`).
+    """Selects the patterns and rules with these names, and reduces each of `rules` to the members whose rows this kind
+    of task makes, under a name of its own (`readers`).
 
     The rows have the keys of their entities, by which they are put in order elsewhere.
     """

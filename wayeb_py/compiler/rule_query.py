@@ -190,7 +190,8 @@ class _Maker:
         return Expression((column,), lambda values: values[0] <= ticks, f"at most {ticks}", text)
 
     def _window(self, some: Sequence[m.Member], others: Sequence[m.Member]) -> Iterator[AnyCondition]:
-        """`within`: no row of the ones ends so long after one of the others starts, and the other way round."""
+        """The conditions of `within W`: no row of `some` ends more than W after a row of `others` starts. Callers swap
+        the two for the other direction."""
         if self.rule.within_s is None:
             return
         ticks = int(self.rule.within_s * self.ticks)  # rounded down: never negative

@@ -124,9 +124,11 @@ class EntityRecogniser(OrderedRecogniser):
             binding.count[rows.entity] = 0
 
     def skip_unneeded(self, batch: pa.RecordBatch) -> Bool | None:
-        """The same for those that would change something; the others have been recognised by that, and found nothing.
+        """Skips only the events that would change a state. The others change nothing and complete no match, so they
+        count as recognised.
 
-        [row]: whether it was passed over; None where it cannot be told what changes nothing, and nothing was done.
+        Returns [row]: whether it was skipped; None, with nothing done, if the engine cannot decide which events change
+        nothing.
         """
         binding = self._bind(batch.schema)
         stream = self.patterns.meaning.stream

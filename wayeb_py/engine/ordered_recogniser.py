@@ -132,7 +132,8 @@ class OrderedRecogniser:
         return self._binding
 
     def save(self) -> bytes:
-        """The state: small, versioned, with a fingerprint for each pattern; nothing where no event has told types."""
+        """The state: small, versioned, with a fingerprint for each pattern; empty bytes before the first event shows
+        the types."""
         from wayeb_py.engine.saved import state  # for start-up time
 
         remembered = self._remembered()

@@ -58,7 +58,8 @@ class Recogniser:
     `listens`: calls what `patterns.on` was given.
     saves=False: the state is never asked for, which spares work where rules read detections of events in order.
     `whole`: these are some of a file's patterns; what all of them ask of events decides what is counted and set aside.
-    `share`: which pairs are recognised here, where others have the others. `elsewhere`: rules that are matched in
+    `share` selects the pairs that this recogniser handles; other tasks handle the rest. `elsewhere`: rules that are
+    matched in
     another place, for which only rows are made (`rules.leaving`).
     """
 
@@ -201,15 +202,16 @@ class Recogniser:
         return self._streams[self._named(stream)].skip_unneeded(events)
 
     def follow(self, partitions: Collection[str], away: Collection[str] = (), stream: str | None = None) -> Detections:
-        """What is decided once the clock knows in which partitions a stream comes, and that it does not wait for those
-        that are away."""
+        """Tells the clock the partitions of a stream and which of them it must not wait for (`away`); returns what that
+        decides."""
         if self._clock is None:
             return self._joined([])
         self._clock.follow(self._named(stream), partitions, away)
         return self._announce(self._together(self._clocked_on(self._clock.release())))
 
     def reach(self, time_s: Fraction, partition: str, stream: str | None = None) -> Detections:
-        """What is decided once it is known how far a partition got, of whose events only a part comes here."""
+        """Moves the clock to the time that a partition has reached, although only some of its events come here; returns
+        what that decides."""
         if self._clock is None:
             return self._joined([])
         self._clock.reach(self._named(stream), time_s, partition)

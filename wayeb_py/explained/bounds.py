@@ -1,7 +1,7 @@
 """Rates of rows and the plan of a rule become upper bounds: on the rows that the rule needs at a time, and on its work.
 
-A tuple that awaits a row is needed until the clock has passed the last moment at which that row can come. So its own
-time lies at most so many ticks before the clock, and the rate says how many rows have their time there. A row joins at
+A tuple that awaits a row is needed until the clock has passed the last moment at which that row can come. So the
+tuple's time lies in a range of ticks before the clock, and the rate bounds the rows in that range. A row joins at
 most as many rows of another member as have their time in the range that the conditions of the plan leave, and at most
 as many facts as share a value in their file. The cost of a row is the number of combinations that the joins above it
 look at, and of tuples that they make.
@@ -92,7 +92,7 @@ class _Bounded:
     # Times.
 
     def _range(self, part: PlanPart) -> dict[tuple[int, int], Number]:
-        """[b, a]: in the tuples of a part, by how many ticks the `ts` of b's row can be later than that of a's row."""
+        """[b, a]: how many ticks b's `ts` can be later than a's in a tuple of this part."""
         key = id(part)
         if key not in self._ranges:
             conditions = [
@@ -298,7 +298,7 @@ def _is_key(column: Column, member: int) -> bool:
 
 
 def product_of(one: Number, other: Number) -> Number:
-    """The product; nothing times whatever there is no bound of is nothing."""
+    """The product of two bounds; 0 times infinity is 0."""
     return 0 if 0 in (one, other) else one * other
 
 

@@ -1,4 +1,5 @@
-"""Events become rows of forecasts: a watcher that looks up, at each event, what its node says of what comes next."""
+"""Events become rows of forecasts: at each event, a watcher looks up the forecast of the node that the entity's word
+has reached."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def waits(model: Model, nodes: Nodes, horizon: Horizon, class_: str | None = Non
 
 
 def grid_error(model: Model, horizon: Horizon) -> float:
-    """How far a probability of all classes together can be from that of the chain with its times as counted, at most;
+    """An upper bound on the error that the time grid adds to a probability, over all classes;
     0 for a horizon in events."""
     if horizon.events is not None:
         return 0.0

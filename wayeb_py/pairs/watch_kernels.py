@@ -2,9 +2,10 @@
 reach of it soon, and an event looks at its own entity's list alone.
 
 An entity has an **anchor**, a point near it: some steps ahead on its way, so that it passes the anchor before it leaves
-it. It gets another one when it is farther than its slack from it. Two whose anchors are within the reach and the slack
-of both watch each other, so each that is within reach of an entity is in its list: by the triangle, along chords of the
-unit sphere. One that goes far between two events has no slack: it searches at every event. The grid holds anchors; only
+it. When the entity is farther from its anchor than its *slack*, it gets a new anchor. Two entities watch each other if
+their anchors are no farther apart than the reach plus both slacks. By the triangle inequality, an entity's list then
+holds everything within reach. One that goes far between two events has no slack: it searches at every event. The grid
+holds anchors; only
 an entity that gets a new one searches it. A list lies in one piece, and holds whether the pair's word goes on, so that
 an event costs a distance for each entry and no search. Vessels that report every ten seconds get a new anchor at every
 seventh event, for a reach of a kilometre.
@@ -68,8 +69,8 @@ from wayeb_py.spatial.kernels.index import chords, is_position, metres
 
 FEW_STEPS = 1.0  # of the slack: one that goes so far at a time has none
 LEAD, MOST_STEPS = 0.9, 16.0  # an anchor is so much of the slack ahead, and no more steps than this
-SMALL = 65536  # so many entities, and below, cost more to look ahead for than to wait for
-FAR, NEAR, SOON, LAST = 24, 14, 7, 3  # so many rows ahead
+SMALL = 65536  # with no more entities than these, prefetching costs more than it saves
+FAR, NEAR, SOON, LAST = 24, 14, 7, 3  # rows ahead of the one at hand
 MOST_AHEAD = 4  # cells of a band
 
 
@@ -327,7 +328,8 @@ def meet(  # type: ignore[no-untyped-def]
                 is_near = metres(math.sqrt(square)) <= reach_m
             is_near &= span(now, lines[line_of(j, TIME)]) <= fresh
             at = np.uint64(n_out)
-            # Written in any case, and counted if near: which one is cannot be foretold. Words seldom begin or end.
+            # Writes the event in any case and counts it only if near: the processor cannot predict that branch. Words
+            # seldom begin or end, so that branch is cheap.
             out.begins[at] = 0
             if is_near != (slot >= 0):
                 if is_near:

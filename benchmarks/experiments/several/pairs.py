@@ -11,8 +11,9 @@ with one thread; times are processor seconds of the process, which on an idle co
 Analysis: a vessel's list holds those that could be near it, and an event measures their distances, whatever came
 before; every seventh event searches the grid. A range join by cell and time looks at everything that happened in a
 cell, so that it becomes slower the longer the data last, and is flattered by getting so few: the bound is against the
-faster of the two. Cutting time into buckets by hand cures that, and is the fastest join of tables; how far ours is from
-it is told, without a bound: a join that does no more than count who is near whom costs three times all of ours. A tree
+faster of the two. Cutting time into buckets by hand cures that, and is the fastest join of tables; the record shows how
+far ours is from it, without a bound: a join that does no more than count who is near whom costs three times all of
+ours. A tree
 is built anew for each slice.
 """
 

@@ -3,7 +3,7 @@
     presence ──▶ sites (a cell in a span) ──▶ who may be near whom ──▶ entities along a curve through their homes, cut
     into tasks of equal work ──▶ for each entity: its home, and the homes of all that it may be near
 
-A task that has all events of both entities finds everything of their pair, whatever it does not know of others. A pair
+A task that has all events of two entities finds every event of their pair; it needs no other entity. A pair
 belongs to the home of one of the two (`engine/pairs/share`), and no other task looks for it. So an entity's events go
 to its own home, and as a guest to about half the homes of those that it may ever be near; those of an entity that is
 never near another go nowhere. The curve keeps neighbours together, so few events go to two tasks. A harbour with more
@@ -131,7 +131,8 @@ def lay_out(found: Mapping[str, Sequence[tuple[int, pa.Table]]], n_tasks: int) -
 
 
 def _hosts(n_tasks: int) -> Masks:
-    """[home]: the set of tasks to which those of a home go: their own, and those that own the pairs with it."""
+    """[home]: the tasks that get the events of its entities: the home itself, and every task that owns a pair with one
+    of them."""
     tasks = np.arange(n_tasks)
     goes = owner(tasks[:, None], tasks[None, :]) == tasks[None, :]
     hosts: Masks = np.bitwise_or.reduce(np.where(goes, np.int64(1) << tasks[None, :], 0), axis=1).astype(np.int64)

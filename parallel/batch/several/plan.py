@@ -1,8 +1,8 @@
 """A file over several entities becomes a plan: what runs by entity, by place and together, and why so.
 
 The placement of each pattern and rule (`wayeb_py.compiler.placement`) and the sizes of the input give the plan, and its
-text names both, for the summary of a run. Pairs run by place where the input is large enough for a look at who was
-where when, and where that shows that tasks can share the work; otherwise they run together, in one task. Rules that
+text names both, for the summary of a run. Pairs run by place if the input is large enough to scan positions first, and
+if the scan shows that tasks can share the work; otherwise they run together, in one task. Rules that
 join rows of several entities run in a second stage of a large input, over rows that the first has made (`rule_groups`).
 """
 

@@ -1,12 +1,12 @@
 """Events become who was where when: rows (entity, cell, span of time) with how many events each stands for.
 
 Cells are cubes laid through the globe, so that neither poles nor the antimeridian are special; spans are as long as the
-freshness. Two that ever are an event of a pair together are, at that moment, in the same or in neighbouring cells, and
+freshness. Two entities that make an event of a pair are, at that time, in the same cell or in neighbouring cells, and
 in the same or in neighbouring spans: a great circle is no shorter than the straight way. Of pairs that are `projected`
 an entity is also wherever its course takes it while it is fresh.
 
-Everything is as it was read. Cleaning, repeated and late events only take events away, so what is found here is never
-too little. A table that grows too long is made coarser: cells and spans of twice the size say less, and nothing wrong.
+The table uses events as read. Cleaning, deduplication and lateness only remove events, so the table never misses a
+meeting. A table that grows too long is made coarser: cells and spans of twice the size say less, and nothing wrong.
 """
 
 from __future__ import annotations

@@ -91,7 +91,8 @@ def group_rules(
 def can_move(rule: m.Rule, meaning: m.Meaning) -> bool:
     """Whether a rule, and those that it reads, find the same over rows that several tasks have made.
 
-    Of pairs of one time nothing says there which was reported first, and `once for` takes the first match.
+    A task cannot know which of two pairs at one time was reported first, so a rule with `once for`, which keeps the
+    first match, may give another answer there.
     """
     read = [one for one in meaning.rules if one.name in rules_read(meaning.rules, (rule.name,))]
     return all(

@@ -5,9 +5,9 @@
            └─▶ the columns that are asked for ──▶ together
     at the end ──▶ the greatest time that was read, to every target
 
-So a target knows how far each stream reaches, and what had arrived in it before any of its own events: what earlier
-tasks read, which it learns from their greatest times, and what the same task read before, which events bring along
-(`ARRIVED`). No pass over the data is needed for the clock.
+So a target knows how far each stream reaches, and the greatest time before each of its own events. It learns what
+earlier tasks read from their greatest times, and what the same task read from a column of the events (`ARRIVED`). No
+pass over the data is needed for the clock.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TOGETHER = Routing(1, (), (Destination(0),))
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """How far a reading task got: the greatest time of its events in ticks, of which a second has so many."""
+    """How far a reading task got: the greatest time of its events in ticks; `per_s` ticks are a second."""
 
     task: int
     greatest: int | None

@@ -262,7 +262,7 @@ def _asked(test: m.Predicate) -> list[tuple[str | m.Measure, int]]:
 
 
 def asks_one_event(test: m.Predicate) -> str | m.Measure | None:
-    """What a test asks if it is about one named event, or the first, and about nothing else: it is decided there."""
+    """The one event that decides a test (a named event, or the first of the match); None if the test needs more."""
     asked: set[str | m.Measure] = set()
     waiting: list[Any] = [test]
     while waiting:
@@ -299,7 +299,7 @@ def directions_of_slots(memory: RunMemory) -> I64:
 def most_runs_within(n_events: int, symbols: I64, memory: RunMemory, dfa: Dfa, by_start: bool, enough: int) -> int:
     """How many runs of an entity there can be at most in a window of so many events; `enough` ends the count.
 
-    In each state as many as there are combinations of what runs may have named, each so many events ago as the
+    For each state, counts the combinations of events that a run may have named, each at most as many events ago as the
     automaton allows.
     """
     table = symbols.reshape(-1, symbols.shape[-2], symbols.shape[-1])

@@ -1,7 +1,8 @@
 """Which of two runs can do all that the other one can: the answers that are better for a match, and what makes them so.
 
-In a state from which every match stays one when a test holds more often, a run for which it holds at least as often
-needs no other beside it: of `(any) as x ; any* ; (altitude > x.altitude + 300 m)` the run with the lower x. A language
+Suppose that from a state no match is lost when a test holds more often. Then a run whose test holds whenever another
+run's does makes the other superfluous: of `(any) as x ; any* ; (altitude > x.altitude + 300 m)` the run with the lower
+x. A language
 is closed under better answers iff, wherever a run may get to, the state behind a better answer accepts all that the
 state behind the other one accepts; inclusion of languages is a walk backward over pairs of states.
 """

@@ -139,7 +139,7 @@ class EventClock:
             return Passed({}, None, self._reached_s())
         for clock in self._clocks.values():
             if clock.is_away:
-                clock.advance(now_s)  # what it sends once it is back, and that is older, the others have not waited for
+                clock.advance(now_s)  # the others did not wait for its older events, which will be late when it returns
         return self._passed(now_s)
 
     def finish(self, reached_s: Mapping[str, Fraction] = MappingProxyType({})) -> Passed:

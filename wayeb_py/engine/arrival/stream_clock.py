@@ -1,6 +1,6 @@
 """The clock of one stream: it holds the events that it has not passed, and marks those that come too late for it.
 
-    as they arrive ──▶ late for the clock: told ──▶ held until the clock is past them ──▶ by time, key, arrival
+    as they arrive ──▶ late for the clock: reported ──▶ held until the clock is past them ──▶ by time, key, arrival
 
 The clock is the greatest time that has arrived, less the lateness. An event is late for the clock iff it is older than
 the clock when it arrives; it counts for the patterns of its own entity all the same. Held events leave once the file's
@@ -11,9 +11,9 @@ not, and the caller sorts. Then nothing is late, except events older than the st
 
 A stream may come in partitions (`follow` names them). Then each has a clock of its own, an event is late iff it is
 older than that of its own partition, and the stream's clock is the least of theirs: neither depends on how the
-partitions interleave. The clock does not wait for a partition that is away, because it has been silent for long; when
-all are, it stands at the greatest of theirs. What one sends that comes back, or is new, is late as well where it is
-older than the stream's clock was.
+partitions interleave. The clock does not wait for a partition that has been silent for long (*away*). When all
+partitions are away, it stands at the greatest of their clocks. Events of a new or returning partition are late if they
+are older than the stream's clock.
 
 Where only a part of a stream's events comes here, each may bring along the greatest time that had arrived before it in
 the whole of the stream (`ARRIVED`): then it is late for the clock here iff it is there.

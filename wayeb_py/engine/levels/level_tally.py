@@ -55,7 +55,7 @@ class LatencyHistogram:
 class LevelTally:
     """The events of one level: each that has arrived is done, shed, replaced, or waits.
 
-    Where patterns of one level shed differently an event counts once for each way, since it is done or shed for each.
+    If patterns of one level have different `shed after`, an event counts once for each lane.
     """
 
     arrived: int = 0

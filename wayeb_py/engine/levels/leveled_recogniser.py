@@ -6,8 +6,8 @@
 
 Every lane reads all waiting events of a source in their order, at its own pace (`waiting`). `work` takes one slice of
 events of the most urgent lane that is behind; a slice of a lower lane is so small that it takes a millisecond, and the
-caller brings what has arrived meanwhile before the next one. So levels change when something is detected, and nothing
-else.
+caller brings what has arrived meanwhile before the next one. So a level changes only when something is detected, never
+what.
 
 *Not taken*: threads by level, since one core serves all of them and Python runs one at a time.
 """
@@ -56,7 +56,7 @@ class LeveledRecogniser:
 
     `shed_s` says for whole levels when events are shed; `sheds=False` sheds, replaces and drops nothing. `decided`:
     another run's decisions hold in place of the clock. `lanes` and `recognisers`, one a lane, may be given, in a state
-    of their own; `most_rows` are those of a slice. `episodes`: they leave in place of detections. `partitioned`:
+    of their own; `most_rows` bounds a slice. With `episodes`, episodes leave instead of detections. `partitioned`:
     sources are the partitions that a clock follows.
     """
 
@@ -194,7 +194,7 @@ class LeveledRecogniser:
         return self.leave(lane, found, took_s=now_s - began_s)
 
     def _skip(self, recogniser: Recogniser, batch: pa.RecordBatch, stream: str, numbers: list[int]) -> list[int]:
-        """Passes over events; the numbers of those whose absence may be noticed."""
+        """Skips events; returns the numbers of those whose absence can change a detection."""
         is_shed = None if self.decided is not None else recogniser.skip_unneeded(batch, stream)
         if is_shed is None:
             recogniser.skip(batch, stream)

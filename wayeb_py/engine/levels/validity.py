@@ -1,6 +1,7 @@
 """Detections that leave too late are marked `stale`, or dropped: `valid for 2 s [else mark | else drop]`.
 
-How late one is, is measured from its last event, of a rule's from the earliest of its members: `ts` and `start_ts`.
+The lateness of a detection counts from its last event (`ts`); the lateness of a rule's match counts from its earliest
+member (`start_ts`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Finds the position of a pair's episode: that of the first of the two at its last detection.
 
-A pair has at most one open episode of a pattern and place, and an episode is told with, or before, the first detection
-of the next. So of each pair the last detection is remembered, and those of one batch, until its episodes have come.
+A pair has at most one open episode of a pattern and place, and an episode comes no later than the first detection of
+the next one. So this class remembers each pair's last detection, and all detections of the current batch until the
+batch's episodes arrive.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class PairPlaces:
             self._seen.setdefault(pair, []).append(at)
 
     def of(self, episodes: pa.Table) -> dict[str, list[Any]]:
-        """The columns of a position, a value for each episode of a batch, which come in any order; of the detections up
-        to the last of these nothing is needed any more."""
+        """Returns the position columns, one value for each episode, in the order of `episodes`. Drops the detections
+        that these episodes ended with."""
         found: dict[str, list[Any]] = {name: [] for name in self.columns}
         if not self.columns:
             return found

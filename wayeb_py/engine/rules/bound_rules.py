@@ -127,8 +127,8 @@ class Running:
         return found
 
     def _plan_by_what_came(self) -> None:
-        """Plans the rules over what happens once more, by the rows that came first, where these are enough to tell;
-        an earlier run, whose state goes on, has settled the plans, and so has a caller who forces all of them."""
+        """Plans the event rules again from the first rows, if these are enough for estimates. Does nothing if a
+        restored state or the caller (`--plan`) has fixed the plans."""
         joining = {name for name in self.in_time.trees if len(self.plans.queries[name].members) > 1}
         if joining <= self._orders.forced.keys():  # of one member there is one plan
             return

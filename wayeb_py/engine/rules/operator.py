@@ -39,8 +39,8 @@ MOST_WORDS = 100_000  # texts that rules hold before they are looked through
 
 class RuleOperator:
     """Recognises the rules of a file. `finders` are the operators that find silences and pairs, by the names of the
-    patterns; `forced` are plans of rules by their names, as `text_of` writes them. Of rules that are `elsewhere` it
-    makes only the rows, which are `leaving` until someone takes them."""
+    patterns; `forced` are plans of rules by their names, as `text_of` writes them. For rules that are `elsewhere` it
+    only makes the rows, and keeps them in `leaving` for the caller."""
 
     kind, stream = "rules", ""
 

@@ -1,4 +1,5 @@
-"""Events that patterns need not look at for rules: those that they look at anyway, and those that no rule can use.
+"""Finds events that patterns need not process a second time for rules: their detections are reported anyway, or no rule
+can use their entity.
 
 Rules see what patterns detect in the events that count for the clock. Where all events of a stream come in the order of
 time, every event counts, and that is what is reported. So where rules ask a stream for detections alone, of patterns

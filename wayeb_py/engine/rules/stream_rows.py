@@ -62,7 +62,7 @@ class StreamRows(ClockedRecogniser):
     def __init__(self, patterns: CompiledPatterns, part: StreamPart, is_only: bool, asked: StreamAsked) -> None:
         stream = part.stream
         super().__init__(patterns, stream.name or "", is_only)
-        # Of a stream that no rule reads, as another pattern's may be, only who and when.
+        # If no rule reads this stream (another pattern may), only key and time are needed.
         self.needs = part.clocked_needs or tuple(need for need in part.needs if need.role in ("key", "time"))
         self.declared, self.asked = stream, asked
         if asked.episodes:

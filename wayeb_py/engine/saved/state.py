@@ -108,7 +108,7 @@ def gather(
 
 
 def are_among(entity: I32, rows: I32, n: int) -> npt.NDArray[np.bool_]:
-    """Whether each of these is one of the others, of so many that there are."""
+    """Returns [nth]: whether entity[nth] is among `rows`; entities are numbered below `n`."""
     among = np.zeros(n, dtype=bool)
     among[rows] = True
     return among[entity]

@@ -158,7 +158,8 @@ class ProgramBuilder:
             below, upto = math.ceil(at) - 1, math.floor(at)
             self._push_whole(left)
             if comparator in ("=", "!="):
-                # Where no whole number is equal, none is, and all that are there are not.
+                # A fraction equals no whole number: `=` is false for every value, `!=` is true for every value that is
+                # not missing.
                 is_whole = below < upto and NEVER < upto <= FOREVER
                 self._emit(k.WHOLE_CONSTANT, upto if is_whole else int(NEVER) + 1)
                 if is_whole:

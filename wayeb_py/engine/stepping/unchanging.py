@@ -2,8 +2,8 @@
 
     s ──event──▶ s, no register moves, nothing is reported
 
-Such an event need not be recognised, and leaving it out is no gap. Others that are left out make the word begin anew,
-in state 0, and what comes behind them is asked of that state. So the answer depends on the order of the events alone,
+Such an event need not be recognised, and leaving it out is no gap. Skipping any other event starts the entity's word
+again in state 0, and later events are judged from that state. So the answer depends on the order of the events alone,
 and not on how they are cut.
 
 It can be told where all patterns of an entity are stepped by tables and their predicates look at the event itself;
@@ -55,7 +55,7 @@ def find_changing(cohorts: Sequence[Cohort], chunk: Chunk, count: I64) -> Bool:
 
 
 def _behind_the_first(entity: I32, changes: Bool, changes_first: Bool) -> Bool:
-    """Up to the first event of each entity that changes its state what that state says; behind it what state 0 says."""
+    """For each entity: `changes` up to its first changing event, `changes_first` after it."""
     n = len(entity)
     order = np.argsort(entity, kind="stable")
     by_entity = entity[order]

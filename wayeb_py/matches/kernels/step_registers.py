@@ -346,7 +346,7 @@ def _does_as_much(run, other, by_start, automaton, programs, scratch):  # type: 
 
 @inlined
 def _drop_dominated(count, automaton, programs, scratch):  # type: ignore[no-untyped-def]
-    """Drops the runs of which another does all that they can; returns how many stay, in their order."""
+    """Drops each run for which another run can do everything; returns how many remain, order kept."""
     n_slots = scratch.own_whole.shape[0]
     for run in range(count):
         if scratch.is_new[run] == 0 or scratch.state[run] < 0:

@@ -23,7 +23,7 @@ AFTER_MS = 1_500  # a pilot boat's message comes so long after the ship's, or be
 
 
 class Pilots:
-    """The pilot boats by number; `vessel` are their numbers among the vessels, `ship` those of whom they serve."""
+    """The pilot boats by number; `vessel` holds their numbers among all vessels, `ship` the vessel that each serves."""
 
     def __init__(self, n_vessels: int, first: int) -> None:
         n = n_vessels // A_PILOT_FOR
