@@ -31,12 +31,12 @@ from wayeb_py.kernels.compiled import read_only as _read_only
 from wayeb_py.kernels.prefetch import prefetch
 from wayeb_py.kernels.ticks import span as _span
 from wayeb_py.spatial.kernels.index import EARTH_RADIUS_M, chords, is_position, metres
+from wayeb_py.spatial.kernels.sphere_grid import around, band_of, cell_of, columns_within, wrapped
 
 TIME, CELL, MARK = 3, 4, 5  # of body, as lines
 NEXT, BEFORE, EDGE, ROW = 12, 13, 14, 15  # of body, as links
 PAIR_FIELDS = 8  # six are used; eight, so that no pair lies on two cache lines
 FREE, ENDED, NEEDED, EPOCH = 0, 1, 2, 3  # of counters
-MOST_BANDS = 1 << 20
 SHORT = 0.01  # of a chord: 64 km
 SMALL = 1024  # so many entities are in the cache anyway
 FAR, NEAR = 16, 8  # so many rows ahead
@@ -72,35 +72,10 @@ def _point_of(row, field):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(nogil=True, inline="always")
-def _cell(level, band, nth):  # type: ignore[no-untyped-def]
-    return (np.int64(level) << np.int64(52)) | (np.int64(band) << np.int64(32)) | np.int64(nth)
-
-
-@nb.njit(nogil=True, inline="always")
 def _bucket(cell, mask):  # type: ignore[no-untyped-def]
     """Cells that are neighbours along a band lie beside each other, mostly in one line of the cache."""
     mixed = np.uint64(cell >> np.int64(32)) * np.uint64(0x9E3779B97F4A7C15)
     return np.int64(((mixed >> np.uint64(32)) + np.uint64(cell & np.int64(0xFFFFFFFF))) & np.uint64(mask))
-
-
-@nb.njit(nogil=True, inline="always")
-def _around(lon):  # type: ignore[no-untyped-def]
-    """A longitude from 0 to below 360, of one from -360 to 360."""
-    if lon < 0.0:
-        lon += 360.0
-    return lon - 360.0 if lon >= 360.0 else lon
-
-
-@nb.njit(nogil=True, inline="always")
-def _nth_cell(lon, n_cells):  # type: ignore[no-untyped-def]
-    nth = np.int64(lon * n_cells / 360.0)
-    return nth if nth < n_cells else n_cells - 1
-
-
-@nb.njit(nogil=True, inline="always")
-def _band(lat, height, n_bands):  # type: ignore[no-untyped-def]
-    nth = np.int64((lat + 90.0) / height)
-    return min(max(nth, np.int64(0)), n_bands - 1)
 
 
 @nb.njit(nogil=True, inline="always")
@@ -181,7 +156,7 @@ def _direction(lon, lat, course):  # type: ignore[no-untyped-def]
 @nb.njit(nogil=True, inline="always")
 def _first_bucket(level, band, mask):  # type: ignore[no-untyped-def]
     """The bucket of a band's first cell; the others follow."""
-    return _bucket(_cell(level, band, np.int64(0)), mask)
+    return _bucket(cell_of(level, band, np.int64(0)), mask)
 
 
 @nb.njit(nogil=True, inline="always")
@@ -191,10 +166,10 @@ def _look_ahead(row, entity, lon, lat, height, n_bands, per_degree, wide_of_band
     far = row + FAR
     if far < entity.shape[0] and is_position(lon[far], lat[far]):
         prefetch(body, np.int64(entity[far]) * 8)
-        here_lon, tall, bands = _around(lon[far]), height[0], n_bands[0]
-        low = _band(lat[far] - tall, tall, bands)
-        high = min(_band(lat[far] + tall, tall, bands), low + 2)
-        wide = wide_of_band[_band(lat[far], tall, bands)]
+        here_lon, tall, bands = around(lon[far]), height[0], n_bands[0]
+        low = band_of(lat[far] - tall, tall, bands)
+        high = min(band_of(lat[far] + tall, tall, bands), low + 2)
+        wide = wide_of_band[band_of(lat[far], tall, bands)]
         at = far % FAR
         for nth in range(3):
             ahead[at, 2 * nth + 1] = 0
@@ -280,7 +255,7 @@ def meet(  # type: ignore[no-untyped-def]
         e = np.int64(entity[row])
         now = ts[row]
         x, y, z = points[_point_of(row, 0)], points[_point_of(row, 1)], points[_point_of(row, 2)]
-        here_lon, here_lat = _around(lon[row]), lat[row]
+        here_lon, here_lat = around(lon[row]), lat[row]
         # Who is near? All fresh entities of the cells around, by their chords.
         n_hits = np.int64(0)
         for level in range(n_levels):
@@ -289,9 +264,9 @@ def meet(  # type: ignore[no-untyped-def]
             tall = height[level]
             bands = n_bands[level]
             first_band = band_first[level]
-            wide = wide_of_band[first_band + _band(here_lat, tall, bands)]
-            low = _band(here_lat - tall * (1.0 + 1e-9), tall, bands)
-            high = _band(here_lat + tall * (1.0 + 1e-9), tall, bands)
+            wide = wide_of_band[first_band + band_of(here_lat, tall, bands)]
+            low = band_of(here_lat - tall * (1.0 + 1e-9), tall, bands)
+            high = band_of(here_lat + tall * (1.0 + 1e-9), tall, bands)
             farthest = math.inf
             if level > 0:
                 _, farthest = chords(math.radians(tall) * EARTH_RADIUS_M)
@@ -299,17 +274,11 @@ def meet(  # type: ignore[no-untyped-def]
             for band in range(low, high + 1):
                 scale = per_degree[first_band + band]
                 n_cells = np.int64(scale * 360.0 + 0.5)
-                if 2.0 * wide * n_cells >= 360.0 * (n_cells - 1):
-                    west, last = np.int64(0), n_cells - 1
-                else:
-                    west = np.int64(math.floor((here_lon - wide) * scale))
-                    last = np.int64(math.floor((here_lon + wide) * scale))
-                    if last - west >= n_cells:
-                        west, last = np.int64(0), n_cells - 1
-                first = _cell(level, band, np.int64(0))
+                west, last = columns_within(here_lon, wide, scale, n_cells)
+                first = cell_of(level, band, np.int64(0))
                 first_bucket = _bucket(first, mask)
                 for nth in range(west, last + 1):
-                    place = nth + n_cells if nth < 0 else nth - n_cells if nth >= n_cells else nth
+                    place = wrapped(nth, n_cells)
                     cell = first + place
                     j = np.int64(head[(first_bucket + place) & mask])
                     while j >= 0:
@@ -383,10 +352,10 @@ def meet(  # type: ignore[no-untyped-def]
             level = n_levels - 1
             while level > 0 and height[level - 1] >= height[0] + way * (1.0 + 1e-9):
                 level -= 1
-        band = _band(here_lat, height[level], n_bands[level])
+        band = band_of(here_lat, height[level], n_bands[level])
         scale = per_degree[band_first[level] + band]
         nth_cell = min(np.int64(here_lon * scale), np.int64(scale * 360.0 + 0.5) - 1)
-        cell = _cell(level, band, nth_cell)
+        cell = cell_of(level, band, nth_cell)
         if lines[_of(e, CELL)] != cell:
             if lines[_of(e, CELL)] >= 0:
                 _unlink(e, lines, links, head, level_count)

@@ -12,8 +12,9 @@ from wayeb_py.arrays import F64, I32, I64
 from wayeb_py.kernels.ticks import NEVER
 from wayeb_py.pairs import grid_kernels as grid
 from wayeb_py.pairs.events import Events
-from wayeb_py.pairs.layout import flat, lay_out, lowest_cell, on_lines
+from wayeb_py.pairs.layout import flat, lay_out, on_lines
 from wayeb_py.pairs.slots import Slots
+from wayeb_py.spatial.sphere_grid import lowest_cell
 
 WIDER = 1.5  # from one level of the grid to the next
 N_COUNTERS = 4

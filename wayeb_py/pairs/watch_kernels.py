@@ -32,7 +32,7 @@ from wayeb_py.kernels.compiled import f64, i32, i64, inlined, kernel, read_only,
 from wayeb_py.kernels.prefetch import prefetch
 from wayeb_py.kernels.structs import F64, I32, I64, U8, struct
 from wayeb_py.kernels.ticks import NEVER, span
-from wayeb_py.pairs.grid_kernels import EPOCH, FREE, NEEDED, SHORT, _around, _band, _bucket, _cell, short_metres
+from wayeb_py.pairs.grid_kernels import EPOCH, FREE, NEEDED, SHORT, _bucket, short_metres
 from wayeb_py.pairs.watch_list_kernels import (
     BEFORE,
     CELL,
@@ -66,6 +66,7 @@ from wayeb_py.pairs.watch_list_kernels import (
     untie,
 )
 from wayeb_py.spatial.kernels.index import chords, is_position, metres
+from wayeb_py.spatial.kernels.sphere_grid import around, band_of, cell_of, columns_within, wrapped
 
 FEW_STEPS = 1.0  # of the slack: one that goes so far at a time has none
 LEAD, MOST_STEPS = 0.9, 16.0  # an anchor is so much of the slack ahead, and no more steps than this
@@ -151,23 +152,18 @@ def _anchor(e, slack, lon, lat, x, y, z, rank, side, two_streams, w, grid):  # t
     head = grid.head
     mask = head.shape[0] - 1
     tall, n_bands = grid.height, grid.n_bands
-    here_lon = _around(lon)
-    own_band = _band(lat, tall, n_bands)
+    here_lon = around(lon)
+    own_band = band_of(lat, tall, n_bands)
     n_slacks = np.int64(slack > 0.0) + np.int64(w.counters[SLACKS] > 0)
     wide, radius = grid.wide[n_slacks * n_bands + own_band], grid.radius[n_slacks]
-    for band in range(_band(lat - radius, tall, n_bands), _band(lat + radius, tall, n_bands) + 1):
+    for band in range(band_of(lat - radius, tall, n_bands), band_of(lat + radius, tall, n_bands) + 1):
         scale = grid.per_degree[band]
         n_cells = np.int64(scale * 360.0 + 0.5)
-        west, last = np.int64(0), n_cells - 1
-        if 2.0 * wide * n_cells < 360.0 * (n_cells - 1):
-            west = np.int64(math.floor((here_lon - wide) * scale))
-            last = np.int64(math.floor((here_lon + wide) * scale))
-            if last - west >= n_cells:
-                west, last = np.int64(0), n_cells - 1
-        first_cell = _cell(0, band, np.int64(0))
+        west, last = columns_within(here_lon, wide, scale, n_cells)
+        first_cell = cell_of(0, band, np.int64(0))
         first_bucket = _bucket(first_cell, mask)
         for column in range(west, last + 1):
-            place = column + n_cells if column < 0 else column - n_cells if column >= n_cells else column
+            place = wrapped(column, n_cells)
             j = np.int64(head[np.uint64((first_bucket + place) & mask)])
             while j >= 0:
                 dx, dy, dz = w.anchor[line_of(j, 0)] - x, w.anchor[line_of(j, 1)] - y, w.anchor[line_of(j, 2)] - z
@@ -181,7 +177,7 @@ def _anchor(e, slack, lon, lat, x, y, z, rank, side, two_streams, w, grid):  # t
                     return False
                 j = np.int64(w.anchor_links[link_of(j, NEXT)])
     scale = grid.per_degree[own_band]
-    _link(e, _cell(0, own_band, min(np.int64(here_lon * scale), np.int64(scale * 360.0 + 0.5) - 1)), w, head)
+    _link(e, cell_of(0, own_band, min(np.int64(here_lon * scale), np.int64(scale * 360.0 + 0.5) - 1)), w, head)
     return True
 
 
@@ -234,13 +230,13 @@ def _ask_for_cells(lon, lat, nth, w, grid):  # type: ignore[no-untyped-def]
     if not is_position(lon, lat):
         return
     mask = grid.head.shape[0] - 1
-    tall, n_bands, here_lon = grid.height, grid.n_bands, _around(lon)
-    wide, radius = grid.wide[2 * n_bands + _band(lat, tall, n_bands)], grid.radius[2]
-    low = _band(lat - radius, tall, n_bands)
-    for band in range(low, min(low + 2, _band(lat + radius, tall, n_bands)) + 1):
+    tall, n_bands, here_lon = grid.height, grid.n_bands, around(lon)
+    wide, radius = grid.wide[2 * n_bands + band_of(lat, tall, n_bands)], grid.radius[2]
+    low = band_of(lat - radius, tall, n_bands)
+    for band in range(low, min(low + 2, band_of(lat + radius, tall, n_bands)) + 1):
         scale = grid.per_degree[band]
         west = max(np.int64(0), np.int64((here_lon - wide) * scale))
-        bucket = _bucket(_cell(0, band, west), mask)
+        bucket = _bucket(cell_of(0, band, west), mask)
         if nth > 0:
             for column in range(min(np.int64(MOST_AHEAD), np.int64((here_lon + wide) * scale) - west + 1)):
                 j = np.int64(grid.head[np.uint64((bucket + column) & mask)])

@@ -16,9 +16,10 @@ from wayeb_py.kernels.ticks import NEVER
 from wayeb_py.pairs import watch_kernels as watch
 from wayeb_py.pairs import watch_list_kernels as lists
 from wayeb_py.pairs.events import Events
-from wayeb_py.pairs.layout import LOWEST_CELL, cells_a_degree, degrees_wide, flat, narrowest_of_bands, on_lines
+from wayeb_py.pairs.layout import flat, on_lines
 from wayeb_py.pairs.slots import Slots
 from wayeb_py.spatial.kernels.index import EARTH_RADIUS_M
+from wayeb_py.spatial.sphere_grid import LOWEST_CELL, cells_a_degree, degrees_wide, narrowest_of_bands
 
 SLACK = 0.2  # of the reach: how far an entity may be from its anchor
 EXACT = 1e-12  # more than 64 bits lose of a chord
