@@ -186,8 +186,8 @@ def test_a_column_missing_in_a_text_file_stops_before_reading_too(tmp_path: Path
             ["2016"],
             (
                 "column `ts` of {file} is text, not a timestamp, nor a number with a unit\n"
-                "  = hint: `wayeb data convert FILE --from csv --out DIR` makes times of texts, and the columns "
-                "keep their values"
+                "  = hint: `wayeb data convert FILE --from csv --out DIR` makes times of texts: there the time is "
+                "`ts`, a position `lon`, `lat`, and the other columns keep their values"
             ),
         ),
     ],
