@@ -170,6 +170,7 @@ STAGES = (
     ("explained",),
     ("traced_detections", "patterns", "stored_patterns"),  # what users of the library hold
     ("cli",),
+    ("__main__",),
 )
 STAGE_OF = {name: number for number, stage in enumerate(STAGES) for name in stage}
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import wayeb_py
 from tests.cli.ended_command import EVENTS, FLEET, Ended, Wayeb
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_help_lists_every_format_of_the_output(wayeb: Wayeb) -> None:
@@ -22,6 +26,11 @@ def test_help_lists_every_format_of_the_output(wayeb: Wayeb) -> None:
 def test_the_version_can_be_asked_for(wayeb: Wayeb) -> None:
     assert wayeb("--version") == Ended(0, f"{wayeb_py.__version__}\n", "")
     assert wayeb().code == 2
+
+
+def test_the_command_is_a_module_too() -> None:
+    ran = subprocess.run([sys.executable, "-m", "wayeb_py", "--version"], cwd=ROOT, capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout) == (0, f"{wayeb_py.__version__}\n")
 
 
 def test_run_writes_detections_and_a_summary(wayeb: Wayeb) -> None:

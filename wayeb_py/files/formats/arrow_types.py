@@ -79,8 +79,8 @@ def _require(column: WantedColumn, value: pa.DataType, fits: bool, needed: str, 
         hint = "write one value for each row, or name another column" if pt.is_nested(value) else None
         if column.role == "time" and is_text(value):
             hint = (
-                "`wayeb data convert FILE --from csv --out DIR` makes times of texts: there the time is `ts`, a position "
-                "`lon`, `lat`, and the other columns keep their values"
+                "`wayeb data convert FILE --from csv --out DIR` makes times of texts: there the time is `ts`, a "
+                "position `lon`, `lat`, and the other columns keep their values"
             )
         raise column.error(
             f"column `{column.name}` of {file} is {describe(value)}, not {needed}", f"needs {needed}", hint
