@@ -165,7 +165,11 @@ def spark(spark_traps: Path) -> Iterator[SparkSession]:
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as environment:
         warnings.simplefilter("ignore")
         environment.setenv("WAYEB_FAILPOINTS", str(spark_traps))  # for what the JVM starts, not for this process
-        settings = {"spark.sql.shuffle.partitions": "2"}  # not 200, for a handful of rows
+        settings = {
+            "spark.sql.shuffle.partitions": "2",  # not 200, for a handful of rows
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        }
         session = open_session("local[2]", quick=True, settings=_connector() | settings)
     yield session
     session.stop()
