@@ -195,12 +195,11 @@ class Within:
             result &= second <= shifted(first, self.most)
         return result
 
-    def always_holds(self, first: Array, second: Array) -> bool:
-        """Whether it holds for every two of these times."""
-        if not len(first) or not len(second):
+    def always_holds(self, first: tuple[int, int] | None, second: tuple[int, int] | None) -> bool:
+        """Whether it holds for every two of times in these ranges, each from the least to the greatest."""
+        if first is None or second is None:
             return True
-        least, most = int(second.min()) - int(first.max()), int(second.max()) - int(first.min())
-        return self.least <= least and most <= self.most
+        return self.least <= second[0] - first[1] and second[1] - first[0] <= self.most
 
     def moved(self, to: Callable[[int], int]) -> Within:
         return Within(self.first.moved(to), self.second.moved(to), self.least, self.most)

@@ -64,6 +64,17 @@ class Awaits:
             return np.ones(len(tuples), dtype=bool)
         return self.last(tuples) < clock
 
+    def by_all(self, tables: Sequence[Table], clocks: Clocks) -> bool:
+        """Whether the least times in the tables show that every tuple of their rows awaits a row of this input."""
+        clock = clocks.get(self.clock, int(NEVER))
+        if clock == FOREVER or self.limits:
+            return False
+        for column, ticks in self.until:
+            times = tables[column.member].range_of(column.name)
+            if times is None or times[0] + ticks < clock:
+                return False
+        return True
+
 
 Lifetime = tuple[Awaits, ...] | None
 """What a tuple awaits; None where it is needed until it is removed."""
@@ -82,12 +93,7 @@ def none_is_dead(lifetime: Lifetime, tables: Sequence[Table], clocks: Clocks) ->
 
     It looks at no tuple, so it may say no where all of them are needed.
     """
-    for awaits in lifetime or ():
-        clock = clocks.get(awaits.clock, int(NEVER))
-        times = [(tables[column.member].column(column.name), ticks) for column, ticks in awaits.until]
-        if not awaits.limits and all(len(some) and int(some.min()) + ticks >= clock for some, ticks in times):
-            return True
-    return lifetime is None
+    return lifetime is None or any(awaits.by_all(tables, clocks) for awaits in lifetime)
 
 
 def ends_at_once(lifetime: Lifetime) -> bool:

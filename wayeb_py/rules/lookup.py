@@ -127,7 +127,7 @@ class Lookup:
         self.entries = Entries(keys, time)
         self._probe_keys = probe_keys
         self._times = [bound for bound in bounds if bound.second == time]
-        self._stored_right = stored_right
+        self._stored, self._stored_right = stored, stored_right
         self._bounds = [_on_joined(bound, n_left, flipped=not stored_right) for bound in bounds if bound.second != time]
         checks: list[Link] = [*several[1:], *(taking_part if len(taking_part) > 1 else ())]
         checks += [link for link in links if isinstance(link, Near)]
@@ -162,11 +162,12 @@ class Lookup:
         The times are empty where nothing bounds them.
         """
         at, key = self._probe_keys.of(tuples, around=True)
-        if not self._times:
+        times_asked = [bound for bound in self._times if not self._holds_anyway(bound, tuples.tables)]
+        if not times_asked:
             return at, key, NONE, NONE
         low: I64 = np.full(len(key), NEVER)
         high: I64 = np.full(len(key), FOREVER)
-        for bound in self._times:
+        for bound in times_asked:
             times = tuples.values(bound.first)
             times = times if at is None else times[at]
             if bound.least != NEVER:
@@ -174,6 +175,11 @@ class Lookup:
             if bound.most != FOREVER:
                 np.minimum(high, shifted(times, bound.most), out=high)
         return at, key, low, high
+
+    def _holds_anyway(self, bound: Within, probing: Tables) -> bool:
+        """Whether all rows of two tables are so close in time that a bound need not be asked for."""
+        first, second = probing[bound.first.member], self._stored[bound.second.member]
+        return bound.always_holds(first.range_of(bound.first.name), second.range_of(bound.second.name))
 
     def candidates(self, probing: Tuples, at: I64, stored: Tuples, slots: I64) -> Candidates:
         """Pairs of probing tuples and stored ones, as left and right."""
@@ -184,7 +190,7 @@ class Lookup:
     def matching(self, found: Candidates) -> Candidates:
         """Those of the candidates that match."""
         n = len(found.left_at)
-        asked = [bound for bound in self._bounds if not _always_holds(bound, found, n)]
+        asked = [bound for bound in self._bounds if not _always_holds(bound, found)]
         rows = self.prepare().rows(found.values, n)[0] if self._checks else np.arange(n, dtype=np.int64)
         rows = fulfilling(asked, found.values, rows, n)
         if len(rows) == n:
@@ -213,14 +219,12 @@ def _width(bound: Within) -> int:
     return int(FOREVER) if open_ended else bound.most - bound.least
 
 
-def _always_holds(bound: Link, found: Candidates, n: int) -> bool:
+def _always_holds(bound: Link, found: Candidates) -> bool:
     """Whether all rows of two tables are so close in time that no candidate has to be looked at."""
     if not isinstance(bound, Within):
         return False
-    first, second = (found.tables[column.member] for column in bound.columns)
-    if n < first.n_rows + second.n_rows:
-        return False
-    return bound.always_holds(first.column(bound.first.name), second.column(bound.second.name))
+    first, second = (found.tables[column.member].range_of(column.name) for column in bound.columns)
+    return bound.always_holds(first, second)
 
 
 def _on_joined(link: Link, n_left: int, *, flipped: bool) -> Link:

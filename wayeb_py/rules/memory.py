@@ -20,7 +20,7 @@ from wayeb_py.kernels.ticks import FOREVER
 from wayeb_py.rules.conditions import Column
 from wayeb_py.rules.lifetime import Clocks, Lifetime, is_dead, longer, none_is_dead
 from wayeb_py.rules.lookup import Entries, Lookup
-from wayeb_py.rules.sorted_runs import NONE, SortedRuns
+from wayeb_py.rules.sorted_runs import NONE, SortedRuns, wider
 from wayeb_py.rules.table import I64, ID, Bools
 from wayeb_py.rules.tuples import Candidates, Delta, Tables, Tuples, mixed_key
 
@@ -95,9 +95,8 @@ class Memory:
             room = max(end, 2 * self._rows.shape[1])
             grown: I64 = np.empty((len(self.tables), room), dtype=np.int64)
             grown[:, :begin] = self._rows[:, :begin]
-            more: I64 = np.empty(room - begin, dtype=np.int64)
             self._rows = grown
-            self.died, self.note = (np.concatenate([old[:begin], more]) for old in (self.died, self.note))
+            self.died, self.note = wider(self.died, begin, room), wider(self.note, begin, room)
         self._rows[:, begin:end] = rows
         self.died[begin:end] = ALIVE
         self.note[begin:end] = note
@@ -176,14 +175,10 @@ class Memory:
         """Which of these tuples nothing to come can join; None where there are no such tuples."""
         if self.lifetime is None or not rows.shape[1]:
             return None
-        if self._is_worth_asking(rows.shape[1]) and none_is_dead(self.lifetime, self.tables, clocks):
+        if none_is_dead(self.lifetime, self.tables, clocks):
             return None
         dead = is_dead(self.lifetime, Tuples(rows, self.tables), clocks)
         return dead if dead.any() else None
-
-    def _is_worth_asking(self, n_tuples: int) -> bool:
-        """Whether a look at all rows of the tables costs less than one at so many tuples."""
-        return n_tuples > max(table.n_rows for table in self.tables)
 
     def end(self, slots: I64) -> None:
         """Marks tuples that came in the last step as gone in that same step."""
@@ -193,7 +188,7 @@ class Memory:
         """Marks the tuples that nothing to come can join, and says how many these are."""
         if self.lifetime is None or not self.n_alive:
             return 0
-        if self._is_worth_asking(self.n_alive) and none_is_dead(self.lifetime, self.tables, clocks):
+        if none_is_dead(self.lifetime, self.tables, clocks):
             return 0
         alive = self.alive()
         dead = is_dead(self.lifetime, Tuples(self.rows_of(alive), self.tables), clocks)
@@ -202,8 +197,8 @@ class Memory:
 
     def compact(self) -> None:
         """Frees the slots of dead tuples; the others move up and keep their order."""
-        alive = self.alive()
-        if len(alive) < self.n_slots:
+        if self.n_alive < self.n_slots:
+            alive = self.alive()
             slot_now: I64 = np.full(self.n_slots, -1, dtype=np.int64)
             slot_now[alive] = np.arange(len(alive))
             for index in self._every_index():

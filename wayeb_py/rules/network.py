@@ -278,8 +278,8 @@ class Network:
 
         Positions of rows change. Call `take` for all outputs first.
         """
-        n_now = sum(table.n_rows for table in self.tables.values())
-        n_now += sum(memory.n_slots for node in self.nodes for memory in node.memories())
+        memories = [memory for node in self.nodes for memory in node.memories()]
+        n_now = sum([table.n_rows for table in self.tables.values()]) + sum([memory.n_slots for memory in memories])
         if not (at_once or self.is_exact) and n_now < max(SWEEP_FROM, 2 * self._n_swept):
             return
         if any(output.is_pending for output in self.outputs.values()):
@@ -292,7 +292,6 @@ class Network:
         for node in self.nodes:
             node.compact()
             node.counters.n_needed = max(node.counters.n_needed, node.n_alive)
-        memories = [memory for node in self.nodes for memory in node.memories()]
         held = {name: np.zeros(table.n_rows, dtype=bool) for name, table in self.tables.items()}
         for memory in memories:
             for table, rows in zip(memory.tables, memory.tuples.rows, strict=True):

@@ -37,12 +37,11 @@ class SortedRuns:
 
     def insert(self, key: I64, time: I64, slot: I64) -> None:
         """Takes in entries, in any order."""
-        n_entries = len(self) + len(key)
-        if n_entries > len(self._key):
-            self._key, self._time, self._slot = (
-                np.concatenate([old[: len(self)], np.empty(max(n_entries, 2 * len(old)) - len(self), np.int64)])
-                for old in (self._key, self._time, self._slot)
-            )
+        n_before = len(self)
+        if n_before + len(key) > len(self._key):
+            room = max(n_before + len(key), 2 * len(self._key))
+            self._key, self._time = wider(self._key, n_before, room), wider(self._time, n_before, room)
+            self._slot = wider(self._slot, n_before, room)
         if len(key):
             self._n_runs = runs.insert(self._key, self._time, self._slot, self._bounds, self._n_runs, key, time, slot)
 
@@ -79,3 +78,10 @@ class SortedRuns:
         """Gives entries the numbers that their slots have from here on; drops those of slots that are gone (-1)."""
         if self._n_runs:
             self._n_runs = runs.renumber(self._key, self._time, self._slot, self._bounds, self._n_runs, slot_now)
+
+
+def wider(values: I64, n: int, room: int) -> I64:
+    """An array with so much room that begins with the first n of these values."""
+    wider: I64 = np.empty(room, dtype=np.int64)
+    wider[:n] = values[:n]
+    return wider

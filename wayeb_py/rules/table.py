@@ -48,6 +48,7 @@ class Table:
         self.n_rows = 0
         self.n_arrived = 0
         self.n_taken = 0  # of those that arrived, since the table was made
+        self._ranges: dict[str, tuple[int, int, int]] = {}  # by column: rows looked at, their least and greatest value
 
     @property
     def names(self) -> list[str]:
@@ -57,6 +58,17 @@ class Table:
     def column(self, name: str) -> Array:
         """The values of all rows."""
         return self._columns[name][: self.n_rows]
+
+    def range_of(self, name: str) -> tuple[int, int] | None:
+        """The least and the greatest value of a column of whole numbers, None without rows; this costs a look at the
+        rows that came since it was last asked."""
+        n_seen, low, high = self._ranges.get(name, (0, 0, 0))
+        if n_seen < self.n_rows:
+            more = self._columns[name][n_seen : self.n_rows]
+            least, most = int(more.min()), int(more.max())
+            low, high = (min(low, least), max(high, most)) if n_seen else (least, most)
+            self._ranges[name] = self.n_rows, low, high
+        return (low, high) if self.n_rows else None
 
     def append(self, columns: Mapping[str, Array], rows: I64 | None = None, n_arrived: int | None = None) -> I64:
         """Appends the rows of a batch, or those that `rows` picks, and returns their positions; all rows get ids."""
@@ -86,6 +98,7 @@ class Table:
         if name not in self.changing:
             raise ValueError(f"{name} of {self.name} does not change")
         self._columns[name][rows] = values
+        self._ranges.pop(name, None)
 
     def keep(self, held: Bools) -> I64:
         """Drops the rows that are not held; returns the new position of every row, -1 for a dropped one."""
@@ -95,6 +108,7 @@ class Table:
         for name, values in self._columns.items():
             self._columns[name] = values[kept]
         self.n_rows = len(kept)
+        self._ranges.clear()
         return position
 
     def save(self) -> dict[str, Array]:
@@ -106,4 +120,5 @@ class Table:
         for name, values in self._columns.items():
             self._columns[name] = saved[name].astype(values.dtype)
         self.n_rows = len(saved[ID])
+        self._ranges.clear()
         self.n_arrived = int(saved[""][0])

@@ -46,10 +46,10 @@ def _drop(node: Node, readers: Readers, clocks: Clocks, step: int) -> int:
         return 0
     alive = memory.alive()
     tuples = Tuples(memory.rows_of(alive), memory.tables)
-    useful: Bools = np.zeros(len(tuples), dtype=bool)
     places = {member: member for member in range(len(memory.tables))}
-    for reader in readers[node.number]:
-        useful |= _of_use(node, reader, tuples, places, readers, clocks, is_there=True)
+    useful = _by_any(node, tuples, places, readers, clocks, is_there=True)
+    if useful is None:
+        return 0
     n_useless = int((~useful).sum())
     if n_useless:
         memory.kill(alive[~useful], step)
@@ -57,37 +57,48 @@ def _drop(node: Node, readers: Readers, clocks: Clocks, step: int) -> int:
     return n_useless
 
 
+def _by_any(
+    node: Node, tuples: Tuples, places: Places, readers: Readers, clocks: Clocks, *, is_there: bool
+) -> Bools | None:
+    """Which tuples some reader of a node can make an output of; None for all."""
+    useful: Bools = np.zeros(len(tuples), dtype=bool)
+    for reader in readers[node.number]:
+        own = _of_use(node, reader, tuples, places, readers, clocks, is_there=is_there)
+        if own is None:
+            return None
+        useful |= own
+    return useful
+
+
 def _of_use(
     node: Node, reader: Node, tuples: Tuples, places: Places, readers: Readers, clocks: Clocks, *, is_there: bool
-) -> Bools:
-    """Which tuples a reader of a node can make an output of; `is_there`: they have met what is there already."""
+) -> Bools | None:
+    """Which tuples a reader of a node can make an output of, None for all; `is_there`: they have met what is there."""
     if not isinstance(reader, Join) or reader.inputs[0] is reader.inputs[1]:
-        return np.ones(len(tuples), dtype=bool)
+        return None
     side = int(reader.inputs[1] is node)
     partner, lifetime = reader.inputs[1 - side], reader.kept[side]
-    useful = _can_come(lifetime, partner, tuples, places, clocks)
-    if not is_there and partner.n_alive:
-        useful = np.ones(len(tuples), dtype=bool)
-    if not useful.any():
+    useful = None if not is_there and partner.n_alive else _can_come(lifetime, partner, tuples, places, clocks)
+    if useful is not None and not useful.any():
         return useful
     first = len(reader.inputs[0].tables) if side else 0
-    beyond: Bools = np.zeros(len(tuples), dtype=bool)
     moved = {first + member: own for member, own in places.items()}
-    for later in readers[reader.number]:
-        beyond |= _of_use(reader, later, tuples, moved, readers, clocks, is_there=False)
-    return useful & beyond
+    beyond = _by_any(reader, tuples, moved, readers, clocks, is_there=False)
+    return beyond if useful is None else useful if beyond is None else useful & beyond
 
 
-def _can_come(lifetime: Lifetime, partner: Node, tuples: Tuples, places: Places, clocks: Clocks) -> Bools:
-    """For which tuples a partner may still come; for all where the clocks do not tell it of every table."""
+def _can_come(lifetime: Lifetime, partner: Node, tuples: Tuples, places: Places, clocks: Clocks) -> Bools | None:
+    """For which tuples a partner may still come; None for all, also where the clocks do not tell it of every table."""
     if lifetime is None or not {awaits.clock for awaits in lifetime} >= {table.name for table in partner.tables}:
-        return np.ones(len(tuples), dtype=bool)
-    found: Bools = np.zeros(len(tuples), dtype=bool)
+        return None
+    own = []
     for awaits in lifetime:
         until = tuple(
             (Column(places[column.member], column.name), ticks)
             for column, ticks in awaits.until
             if column.member in places
         )
-        found |= ~Awaits(awaits.clock, until).is_over(tuples, clocks)
-    return found
+        own.append(Awaits(awaits.clock, until))
+    if any(awaits.by_all(tuples.tables, clocks) for awaits in own):
+        return None
+    return np.logical_or.reduce([~awaits.is_over(tuples, clocks) for awaits in own])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from wayeb_py.rules.conditions import Column, Equal, Expression, Link, Near, Wit
 from wayeb_py.rules.kernels import runs
 from wayeb_py.rules.lookup import On
 from wayeb_py.rules.network import Network
-from wayeb_py.rules.table import I64
+from wayeb_py.rules.table import I64, Table
 
 COLUMNS = {"k": np.int64, "j": np.int64, "ts": np.int64, "lon": np.float64, "lat": np.float64}
 KEY = Equal((Column(0, "k"),), (Column(0, "k"),))
@@ -156,3 +157,19 @@ def test_nodes_that_ask_the_same_are_one() -> None:
     assert network.join(left, right, On((KEY,))) is network.nodes[2]
     assert network.select("left", [positive]) is network.select("left", [again])
     assert len(network.nodes) == n_nodes + 1
+
+
+def test_a_table_knows_the_range_of_its_times_whatever_comes_goes_and_changes() -> None:
+    dice = Random(5)
+    table = Table("A", {"ts": np.int64, "until": np.int64}, ["until"])
+    assert table.range_of("ts") is None
+    for _ in range(60):
+        n = dice.randint(0, 3)
+        table.append({name: np.array([dice.randint(-9, 9) for _ in range(n)], np.int64) for name in ("ts", "until")})
+        if table.n_rows and dice.random() < 0.3:
+            table.set("until", np.array([dice.randrange(table.n_rows)]), np.array([dice.randint(-99, 99)]))
+        if dice.random() < 0.3:
+            table.keep(np.array([dice.random() < 0.5 for _ in range(table.n_rows)], dtype=bool))
+        for name in ("ts", "until"):
+            values = table.column(name).tolist()
+            assert table.range_of(name) == ((min(values), max(values)) if values else None)
