@@ -131,6 +131,15 @@ def test_convert_gives_a_file_that_can_be_checked(wayeb: Wayeb) -> None:
     assert wayeb("check", "new.sre", "--time", "ts", "--key", "id").code == 0
 
 
+def test_convert_says_so_where_there_is_nothing_to_convert(wayeb: Wayeb) -> None:
+    pair = "pattern Near for each pair a, b in v within 1 km fresh 3 min := (distance(a, b) < 200 m){2,}\n"
+    stream = "stream v { key id time t in s position x, y attr x number attr y number }\n"
+    Path("pairs.sre").write_text(f"{stream}{pair}rule Met := n: Near, m: Near where n.other = m.entity within 1 h\n")
+    ended = wayeb("convert", "pairs.sre")
+    told = "`pairs.sre` is in this language already: `wayeb fmt` lays it out, and nothing is to be converted\n"
+    assert (ended.code, ended.out, ended.err) == (2, "", told)
+
+
 def test_explain_shows_a_pattern_in_every_form(wayeb: Wayeb) -> None:
     assert "Swing" in wayeb("explain", "fleet.sre").out
     assert "digraph" in wayeb("explain", "fleet.sre", "--pattern", "Swing", "--form", "dot").out

@@ -21,8 +21,14 @@ def convert_prefix_form(
     """Rewrite a file of the older prefix form in this language."""
     from wayeb_py.dsl import convert_prefix
     from wayeb_py.dsl.reader import read_text
+    from wayeb_py.dsl.syntax.parser import parse_source
+    from wayeb_py.dsl.syntax.prefix.which_form import is_prefix_form
+    from wayeb_py.errors import SourceText, UsageError
 
     text = read_text(file)
+    if not is_prefix_form(text) and not parse_source(SourceText(str(file), text))[1]:
+        told = "is in this language already: `wayeb fmt` lays it out, and nothing is to be converted"
+        raise UsageError(f"`{file}` {told}")
     with naming(file):
         converted = convert_prefix(text)
     if out is None:
