@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import pyarrow.parquet as pq
 import pytest
@@ -153,3 +154,23 @@ def test_patterns_whose_columns_a_stream_lacks_are_left_out(wayeb: Call) -> None
     assert "needs speed" in said
     found = {line.partition(",")[0] for line in Path("found.csv").read_text().splitlines()[1:]}
     assert found == {"Slow", "Seen", "Quiet"}
+
+
+def test_why_reads_the_streams_of_its_pattern(wayeb: Call) -> None:
+    told: dict[str, str] = {}
+
+    def ask(name: str, *words: str) -> None:
+        # The fixture throws away what is printed; so it is asked for as a document in a file.
+        with patch("builtins.print", lambda *what, **_: told.__setitem__(name, str(what[0]))):
+            code, said = wayeb("why", "two.sre", "--pattern", name, *words, "--json")
+        assert code == 0, said
+
+    ask("Seen", *BOTH, "--entity", "1", "--other", "T1", "--at", "1970-01-01T00:00:10Z")
+    ask("Drifter", "--data", "radar=r.csv", "--entity", "T1", "--at", "15000")
+    ask("Quiet", "--data", "vessels=v.csv", "--entity", "1", "--at", "10")
+    whys = {name: json.loads(text) for name, text in told.items()}
+    assert {name: why["detected"] for name, why in whys.items()} == {"Seen": True, "Drifter": True, "Quiet": True}
+    assert [len(why["events"]) for why in whys.values()] == [2, 2, 1]
+    assert wayeb("why", "two.sre", "--data", "v.csv", "--pattern", "Quiet", "--entity", "1", "--at", "10") == (
+        2, "--data v.csv does not say of which stream: the file has `vessels` and `radar`; write --data vessels=v.csv"
+    )  # fmt: skip

@@ -101,4 +101,7 @@ def _can_come(lifetime: Lifetime, partner: Node, tuples: Tuples, places: Places,
         own.append(Awaits(awaits.clock, until))
     if any(awaits.by_all(tuples.tables, clocks) for awaits in own):
         return None
-    return np.logical_or.reduce([~awaits.is_over(tuples, clocks) for awaits in own])
+    found: Bools = np.zeros(len(tuples), dtype=bool)
+    for awaits in own:
+        found |= ~awaits.is_over(tuples, clocks)
+    return found

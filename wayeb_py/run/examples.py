@@ -7,7 +7,7 @@ missing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from wayeb_py.run.rule_examples import fault_of
 
 if TYPE_CHECKING:
     from wayeb_py.compiler.patterns import CompiledPatterns
+    from wayeb_py.files.projection import Need
 
 Found = tuple[int, int]  # (at, start)
 
@@ -45,9 +46,11 @@ def run_examples(patterns: CompiledPatterns) -> Iterator[Outcome]:
 def _recognise(patterns: CompiledPatterns, example: Example) -> list[Found]:
     from wayeb_py.run.whole_table import recognise  # for start-up time: most commands run no example
 
-    events: pa.Table | dict[str, pa.Table] = build_events(patterns, example)
+    events: pa.Table | dict[str, pa.Table]
     if len(patterns.meaning.streams) > 1:
-        events = dict.fromkeys(patterns.by_stream, events)  # the pattern is on one of them
+        events = {name: build_events(part.needs, example, name) for name, part in patterns.by_stream.items()}
+    else:
+        events = build_events(patterns.needs, example)
     table = recognise(patterns, events, 1, example.ends_s).to_arrow()
     if example.who:  # a pair counts within an encounter, an example from its first event: times decide
         nth = {round(time_s * 1_000_000): number for number, time_s in enumerate(example.times_s)}
@@ -56,12 +59,12 @@ def _recognise(patterns: CompiledPatterns, example: Example) -> list[Found]:
     return sorted(zip(table.column("seq").to_pylist(), table.column("start_seq").to_pylist(), strict=True))
 
 
-def build_events(patterns: CompiledPatterns, example: Example) -> pa.Table:
-    """The example's events with all columns that the patterns need."""
+def build_events(needs: Iterable[Need], example: Example, stream: str | None = None) -> pa.Table:
+    """The example's events with all columns that are needed; of a pair over two streams those of one of them."""
     given = dict(example.columns)
     n_events = len(example.times_s)
     columns: dict[str, pa.Array] = {}
-    for need in patterns.needs:
+    for need in needs:
         if need.column in columns:
             continue
         if need.column in given:
@@ -75,7 +78,10 @@ def build_events(patterns: CompiledPatterns, example: Example) -> pa.Table:
             columns[need.column] = pa.array(range(n_events), pa.int64())
         else:
             columns[need.column] = pa.nulls(n_events, _type_of(need.kind, None))
-    return pa.table(columns)
+    events = pa.table(columns)
+    if stream is None or not example.streams:
+        return events
+    return events.filter(pa.array([one == stream for one in example.streams]))
 
 
 def _values(words: tuple[str | None, ...], kind: Kind | None) -> pa.Array:

@@ -20,13 +20,14 @@ from wayeb_py.engine.arrival.clean import Cleaner
 from wayeb_py.engine.arrival.reorder import Rows, ranks_of_ties
 from wayeb_py.engine.arrow_values import plain, takeable
 from wayeb_py.engine.values import Chunk, Values
+from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import open_events
 from wayeb_py.kernels.ticks import NEVER
 from wayeb_py.why.tiers import mark_detected
 from wayeb_py.why.words import Words, one_array
 
 if TYPE_CHECKING:
-    from wayeb_py.compiler.patterns import CompiledPatterns
+    from wayeb_py.compiler.patterns import CompiledPatterns, StreamPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +67,16 @@ class EventsOfSome:
 
 
 def read_events(
-    patterns: CompiledPatterns,
+    part: StreamPart,
     paths: Sequence[str],
     entities: Collection[str],
     since_s: Fraction | None = None,
     until_s: Fraction | None = None,
 ) -> EventsOfSome:
-    """What the patterns need of the events of some entities in files."""
-    stream = patterns.meaning.stream
-    assert stream.time is not None
-    reader = open_events(paths, patterns.wanted, since_s=since_s, until_s=until_s)
+    """What patterns need of the events of some entities of a stream, in files."""
+    stream = part.stream
+    wanted = Wanted.from_needs(part.needs, stream.time_unit)
+    reader = open_events(paths, wanted, since_s=since_s, until_s=until_s)
     key = reader.wanted.key.name
     batches, reaches_s = [], None
     for batch in reader:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from wayeb_py.cli.event_files import read_data, time_unit_of
 from wayeb_py.cli.exit_codes import explained, misuse
 from wayeb_py.cli.option_groups import grouped
 from wayeb_py.cli.option_values import read_instant
@@ -52,17 +53,23 @@ def explain_detection(
     from wayeb_py.why.pairs.explain import explain_pair
     from wayeb_py.why.table import output_width, render_why
 
-    unit = patterns.meaning.stream.time_unit
-    at_s = read_instant(at, unit)
+    paths = read_data(patterns, data)
+    unit = time_unit_of(patterns)
+    at_s, since_s, until_s = (read_instant(text, unit) for text in (at, since, until))
     assert at_s is not None
     whose = [entity] if other is None else [entity, other]
-    events = read_events(patterns, data, whose, read_instant(since, unit), read_instant(until, unit))
+    events = {
+        name: read_events(part, paths[name], whose, since_s, until_s) for name, part in patterns.by_stream.items()
+    }
     if other is None:
-        words = words_of(patterns, events.table, entity, events.reaches_s)
-        why = explain(patterns, words, pattern, entity, at_s, place)
+        ((name, part),) = patterns.by_stream.items()
+        own = patterns.of_stream(part.stream)
+        words = words_of(own, events[name].table, entity, events[name].reaches_s)
+        why = explain(own, words, pattern, entity, at_s, place)
     else:
-        tables = {patterns.meaning.stream.name or "": events.table}
-        why = explain_pair(patterns, tables, pattern, (entity, other), at_s, events.reaches_s)
+        tables = {name: one.table for name, one in events.items()}
+        reaches_s = {name: one.reaches_s for name, one in events.items() if one.reaches_s is not None}
+        why = explain_pair(patterns, tables, pattern, (entity, other), at_s, reaches_s)
     if as_json:
         print(json.dumps(why.to_json(), ensure_ascii=False, indent=2))
     else:

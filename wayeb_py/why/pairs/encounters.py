@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 ROLES: tuple[m.Role, m.Role] = ("a", "b")
 Two = tuple[str, str]  # the keys of a and b, as texts
+NOTHING_KNOWN: Mapping[str, Fraction] = {}
 KEPT: dict[str, Any] = {  # the columns kept of an event of a pair, and their types
     "number": np.int64, "ts": np.int64, "seq": np.int64, "elapsed": np.int64, "fresh": np.uint8, "row": np.int32,
     "a": np.int64, "b": np.int64, "distance_m": np.float64,
@@ -94,11 +95,11 @@ def encounters_of(
     name: str,
     tables: Mapping[str, pa.Table],
     wanted: Collection[Two] | None = None,
-    reaches_s: Fraction | None = None,
+    reaches_s: Mapping[str, Fraction] = NOTHING_KNOWN,
 ) -> Encounters:
     """The words of all pairs of a pattern, or of those that are wanted, in the events of its streams, by name.
 
-    `reaches_s` is a time that the data are known to reach, where the tables do not hold all of them.
+    `reaches_s` are times that the data of streams are known to reach, where the tables do not hold all of them.
     """
     patterns = patterns.select([name])
     operator = PairOperator(patterns, episodes=False, keeps_all=True)
@@ -131,12 +132,13 @@ def encounters_of(
     sent: dict[m.Role, Mapping[str, I64]] = {}
     reached: dict[m.Role, int] = {}
     for role, side, keys in zip(ROLES, words.sides, zip(*first, strict=True) if first else ((), ()), strict=True):
-        rows, entities, per_s = all_sent[bound.sources[side].stream.name or ""]
+        stream_name = bound.sources[side].stream.name or ""
+        rows, entities, per_s = all_sent[stream_name]
         scale = words.meetings.ticks_per_s // per_s
         sent[role] = _times_of(rows, entities, set(keys), scale)
         reached[role] = int(rows.ts.max(initial=NEVER // scale)) * scale
-        if reaches_s is not None:
-            reached[role] = max(reached[role], floor(reaches_s * words.meetings.ticks_per_s))
+        if stream_name in reaches_s:
+            reached[role] = max(reached[role], floor(reaches_s[stream_name] * words.meetings.ticks_per_s))
     return Encounters(chunk, values, is_timestamp, source.stream.time_unit, chunk, first, names, sent, reached)
 
 

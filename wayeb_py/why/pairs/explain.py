@@ -22,7 +22,7 @@ from wayeb_py.errors import DataError
 from wayeb_py.why.explain import Explainer, rows_of
 from wayeb_py.why.explanation import Apart, Why
 from wayeb_py.why.pairs.apart import TwoTracks, too_far_text, too_old_text, tracks_of_two
-from wayeb_py.why.pairs.encounters import Encounters, Two, encounters_of
+from wayeb_py.why.pairs.encounters import NOTHING_KNOWN, Encounters, Two, encounters_of
 from wayeb_py.why.words import one_array
 
 if TYPE_CHECKING:
@@ -35,11 +35,11 @@ def explain_pair(
     name: str,
     two: Two,
     at_s: Fraction,
-    reaches_s: Fraction | None = None,
+    reaches_s: Mapping[str, Fraction] = NOTHING_KNOWN,
 ) -> Why:
     """Why a pattern was detected, or not, at the last event of either of two entities at or before a time.
 
-    `reaches_s` is a time that the data are known to reach, where the tables hold only the two.
+    `reaches_s` are times that the data of streams are known to reach, where the tables hold only the two.
     """
     _refuse_unknown(patterns, tables, two)
     tracks = tracks_of_two(patterns, name, tables, two)
