@@ -102,7 +102,8 @@ class _Explainers:
         name = episode.pattern
         if name not in self._encounters:
             wanted = [(e.entity, e.other) for e in self._episodes if e.pattern == name and e.other is not None]
-            self._encounters[name] = encounters_of(self._patterns, name, self._tables, wanted, self._reaches_s)
+            reaches_s = {} if self._reaches_s is None else dict.fromkeys(self._tables, self._reaches_s)
+            self._encounters[name] = encounters_of(self._patterns, name, self._tables, wanted, reaches_s)
         return self._encounters[name], self._encounters[name].first.get((episode.entity, episode.other))
 
     @cached_property
