@@ -27,7 +27,7 @@ def sense_of(pattern: m.Pattern, compiled: CompiledPattern) -> Sense:
     """What patterns that detect the same share: a fingerprint, what they are detected for, and when."""
     places = None if pattern.each is None else pattern.each[1]
     pair = None if pattern.pair is None else replace(pattern.pair, variables=("a", "b"))
-    return compiled.fingerprint, places, pattern.stream, pair, pattern.silence_s, pattern.silence_of
+    return compiled.fingerprint, places, pattern.stream, pair, pattern.silence_s, pattern.silence_of, pattern.ends_word
 
 
 def refuse_unsatisfiable_letters(meaning: m.Meaning, limits: Limits) -> None:
