@@ -23,7 +23,7 @@ from wayeb_py.why.entity_words import EntityWords
 from wayeb_py.why.explanation import SeenEvent, Silence, Stop, Why
 from wayeb_py.why.matches import MOST_READ, MatchReader
 from wayeb_py.why.pattern_events import PatternEvents
-from wayeb_py.why.runs import Fate, Run, follow
+from wayeb_py.why.runs import Fate, Room, Run, follow, reported
 from wayeb_py.why.shortfall import ShortfallFinder
 from wayeb_py.why.silence import silence_after
 from wayeb_py.why.tiers import hints_of
@@ -57,16 +57,42 @@ class Explainer:
         if self._ways is not None:
             return self._of_ways(self._ways, begin, row)
         symbols, room = self.over.symbols[begin : row + 1].tolist(), self.over.room(begin, row + 1)
+        if self.over.pattern.which not in ("every end", "from all starts"):
+            begin = words.word_begin(row)
+            symbols, room = self.over.symbols[begin : row + 1].tolist(), self.over.room(begin, row + 1)
+            which, longest = self.over.pattern.which, self.over.compiled.longest
+            told = reported(self.over.automaton, symbols, row - begin, room, which, longest)
+            if told.start is not None:
+                return self._match(row, begin + told.start)
+            return self._unreported(row, begin, symbols, room, None if told.before is None else begin + told.before)
         fate = _moved(follow(self.over.automaton, symbols, 0, row - begin, room), begin)
         return self._match(row, fate.accepting.start) if fate.accepting is not None else self._no_match(row, fate)
+
+    def _unreported(self, row: int, begin: int, symbols: list[int], room: Room, before: int | None) -> Why:
+        """Why nothing is reported at a row by a pattern that does not report every match."""
+        fate = _moved(follow(self.over.automaton, symbols, 0, row - begin, room), begin)
+        run = fate.accepting
+        if run is None or self._window_excess(run.start, row) is not None:
+            return self._no_match(row, fate) if run is None else self._match(row, run.start)
+        since = self.over.words.time_text(run.start)
+        why = "the first match from its start was reported before, and each start has one"
+        if before is not None:
+            why = f"it overlaps the one that was detected at {self.over.words.time_text(before)}"
+        return self._why(
+            row, False, f"not detected: a match ends here, from {since} on, but {why}", run.start,
+            steps=self.over.automaton.length, steps_needed=self.over.automaton.length,
+            events=self._reader.seen(run.start, row + 1, is_whole=True),
+        )  # fmt: skip
 
     def _of_ways(self, ways: WayExplainer, begin: int, row: int) -> Why:
         """The explanation of a pattern that remembers; events before the window began are in no way."""
         window, chunk = self.over.pattern.window, self.over.words.chunk
         assert window is not None
-        if window.events is not None:
+        if self.over.pattern.which not in ("every end", "from all starts"):
+            begin = self.over.words.word_begin(row)
+        elif window.events is not None:
             begin = max(begin, row + 1 - window.events)
-        if window.seconds is not None:
+        elif window.seconds is not None:
             earliest = ceil(int(chunk.ts[row]) - window.seconds * chunk.ticks_per_s)
             begin += int(np.searchsorted(chunk.ts[begin : row + 1], earliest, "left"))
         ended = ways.follow(begin, row)

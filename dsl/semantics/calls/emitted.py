@@ -119,9 +119,7 @@ def _column(scope: Scope, item: t.Name | t.Emitted, found: Emitted, source: Sour
     return _LastColumn(item.name, "a", item.name)
 
 
-def _column_of_pair(
-    pair: Pairing, item: t.Name | t.Emitted, found: Emitted, source: SourceText
-) -> _LastColumn | None:
+def _column_of_pair(pair: Pairing, item: t.Name | t.Emitted, found: Emitted, source: SourceText) -> _LastColumn | None:
     """A column of the newest event of a or of b."""
     report = pair.scopes["a"].report
     a, b = pair.meaning.variables

@@ -61,7 +61,11 @@ class WayFollower:
         self._symbols = _by_cell(over.compiled)
 
     def follow(self, begin: int, row: int, room: Room) -> Ended:
-        """All ways from the row `begin` on, at another one; `room` counts rows from `begin`."""
+        """All ways from the row `begin` on, at another one; `room` counts rows from `begin`.
+
+        Where a pattern does not report every match, what was reported before ends the others that it says.
+        """
+        which = self.over.pattern.which
         ways: list[Way] = []
         stopped: list[Way] = []
         for at in range(begin, row + 1):
@@ -82,8 +86,14 @@ class WayFollower:
                     hint="explain it with a shorter window, or over fewer events (`--since`)",
                 )
             ways = list(after.values())
+            ended = {way.start for way in ways if self.over.automaton.accepting[way.state]} if at < row else set()
+            if ended and which == "without overlap":
+                ways = []
+            elif which == "once from each start":
+                ways = [way for way in ways if way.start not in ended]
         accepting = [way for way in ways if self.over.automaton.accepting[way.state]]
-        return Ended(max(accepting, key=lambda way: way.start, default=None), tuple(ways), tuple(stopped))
+        first = min if self.over.compiled.longest else max
+        return Ended(first(accepting, key=lambda way: way.start, default=None), tuple(ways), tuple(stopped))
 
     def _lives(self, way: Way, at: int, begin: int, room: Room) -> bool:
         return self.over.automaton.remaining[way.state] <= room.left(way.start - begin, at - begin)
@@ -104,9 +114,7 @@ class WayFollower:
         registers = self.memory.registers
         found = []
         for names, symbol in enumerate(self._symbols[tuple(self.over.cells[:, row].tolist())][code].tolist()):
-            marks = frozenset(
-                name for nth, name in enumerate(registers) if names >> (len(registers) - 1 - nth) & 1
-            )
+            marks = frozenset(name for nth, name in enumerate(registers) if names >> (len(registers) - 1 - nth) & 1)
             for state in self.over.automaton.go(way.state, int(symbol)):
                 named = tuple(sorted({**dict(way.named), **dict.fromkeys(marks, row)}.items()))
                 found.append(Way(way.start, state, row, named, marks, way))
