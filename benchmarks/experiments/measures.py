@@ -3,22 +3,28 @@
     wayeb bench measures [--only esper,flink-sql]
 
 In process, one core, by processor time: the six; the six with three measures each; the six with an event that a later
-letter asks for. The answers are checked first: measures against sums over the events themselves, and named events
-against the detections that measures select, since a match of these patterns is the only one with its end.
+letter asks for; and forecasts of the six, of which those that are likely become rows. The answers are checked first:
+measures against the events themselves, and named events against the detections that measures select, since a match of
+these patterns is the only one with its end.
 
 Beside them stand the engines that have MATCH_RECOGNIZE, each in a process of its own as in `peers`. What a match
 measures is part of what is compared. The quick size asks none of them unless they are named.
 
 Analysis: a measure is folded over the events of a match once it is found, and over those of starts that are still
 alive at the end of a batch, so its cost follows the matches. A named event makes each start a run of its own until a
-letter fails; an event with which no match can begin costs one look.
+letter fails; an event with which no match can begin costs one look. A forecast is a look-up by the symbol of the event,
+which recognition has found already; a row of it has ten columns, which take longer to write than to find, so that a row
+at every event is measured and not judged.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
+import tempfile
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -37,13 +43,17 @@ from benchmarks.experiments.peers import (
     forms,
 )
 from benchmarks.harness.measure import Bound, Experiment, start, stay_on_one_core
-from benchmarks.inputs.fleet_events import QUICK_EVENTS, SIX_PATTERNS, read_fleet
+from benchmarks.inputs.fleet_events import QUICK_EVENTS, SIX_PATTERNS, fleet_file, read_fleet
 from benchmarks.peers.in_wayeb import MATCHES
 from benchmarks.peers.peer import MATCH_TASKS, SIX, Form, MissingError
 from benchmarks.references.fleet_in_polars import NEEDED
+from wayeb_py.forecast.operator import ForecastOperator
+from wayeb_py.forecast.tables import Horizon
+from wayeb_py.run.forecasts import learn, load_tables
 
 N_EVENTS = {"quick": QUICK_EVENTS, "usual": 5_000_000, "full": 20_000_000}
-MOST_MEASURED, MOST_NAMED = 2, 4  # times the six alone
+MOST_MEASURED, MOST_NAMED, MOST_FORECAST = 2, 4, 2  # times the six alone
+LIKELY = 0.5
 LEAST_FASTER = 10  # than each peer, for each task
 PEERS = ("duckdb-match", "esper", "flink-sql")
 HOUR_S = 3600
@@ -105,6 +115,18 @@ def in_order(found: pa.Table, prefix: str = "") -> list[tuple[object, ...]]:
     return sorted(zip(names, *(found[name].to_pylist() for name in ("entity", "seq", "start_seq")), strict=True))
 
 
+def learnt(patterns: wayeb_py.Patterns, n_events: int, folder: Path) -> Callable[[pa.Table, float], pa.Table]:
+    """What makes the forecasts of all patterns, ten minutes ahead, by models of the same events."""
+    learn(patterns, [str(fleet_file(n_events))], folder)
+    tables = load_tables(patterns, folder, [(name, Horizon.parse("10min"), 0.7) for name in patterns.names])
+
+    def forecasts(events: pa.Table, at_least: float) -> pa.Table:
+        operator = ForecastOperator(patterns, tables, at_least=at_least, order="sorted")
+        return pa.concat_tables([*(operator.feed(batch) for batch in events.to_batches()), operator.finish()])
+
+    return forecasts
+
+
 def in_process(experiment: Experiment) -> None:
     n_events = N_EVENTS[experiment.size]
     events = with_coded_text(read_fleet(n_events, NEEDED))
@@ -120,20 +142,36 @@ def in_process(experiment: Experiment) -> None:
     experiment.check(f"{len(expected):,} detections by named events", in_order(with_names, "Named") == expected)
     every = {name.removeprefix("Named") for name in pc.unique(with_names["pattern"].cast(pa.string())).to_pylist()}
     experiment.check("each of the six is among them", every == set(SIX))
+    with tempfile.TemporaryDirectory() as folder:
+        forecasts = learnt(six, n_events, Path(folder))
+    likely, every_event = forecasts(events, LIKELY), forecasts(events, 0.0)
+    chosen = every_event.filter(pc.greater_equal(every_event["probability"], LIKELY))
+    experiment.check(f"{likely.num_rows:,} likely forecasts of {every_event.num_rows:,}", likely.equals(chosen))
     stay_on_one_core()
-    experiment.median_seconds(
+    seconds = experiment.median_seconds(
         {
             "six": lambda: recognise(six, events),
             "measured": lambda: recognise(measured, events),
             "named": lambda: recognise(named, events),
+            "forecast": lambda: forecasts(events, LIKELY),
+            "every forecast": lambda: forecasts(events, 0.0),
         },
         clock=time.process_time,
     )
-    names = {"six": "six alone", "measured": "with three measures each", "named": "with a named event each"}
+    names = {
+        "six": "six alone",
+        "measured": "with three measures each",
+        "named": "with a named event each",
+        "forecast": f"with forecasts of each, rows from {LIKELY} on",
+        "every forecast": "with forecasts of each, a row at every event",
+    }
     experiment.rate_rows(n_events, names)
     experiment.rate_figure("Measures and named events, one core")
     experiment.bound_ratio("measures over recognition alone", "measured", "six", MOST_MEASURED, "at most")
     experiment.bound_ratio("named events over recognition alone", "named", "six", MOST_NAMED, "at most")
+    experiment.bound_ratio("likely forecasts over recognition alone", "forecast", "six", MOST_FORECAST, "at most")
+    more_s = seconds["every forecast"] - seconds["forecast"]
+    experiment.report("a row of a forecast", 1e9 * more_s / (every_event.num_rows - likely.num_rows), "ns")
 
 
 def side_by_side(experiment: Experiment, wanted: tuple[str, ...]) -> None:

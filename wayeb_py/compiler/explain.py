@@ -86,9 +86,9 @@ def _above(pattern: m.Pattern) -> Iterator[str]:
         ]
         yield f"  pairs: {', '.join([f'of {of}', f'at most {reach} apart', f'reported at most {fresh} ago', *ways])}"
     if pattern.ends_word:
-        is_kept = pattern.silence_s in (None, m.NEVER_FORGOTTEN_S)
-        after = "" if is_kept else f"once {quantity_text(pattern.silence_s, ' s')} passed without an event, or "
-        yield f"  $: decided {after}at the end of the input"
+        after_s = pattern.silence_s or m.NEVER_FORGOTTEN_S
+        passed = f"once {quantity_text(after_s, ' s')} passed without an event, or "
+        yield f"  $: decided {'' if after_s == m.NEVER_FORGOTTEN_S else passed}at the end of the input"
     elif pattern.silence_s is not None:
         yield f"  silence: decided once {quantity_text(pattern.silence_s, ' s')} passed without an event"
     if asked or pattern.pair is not None or pattern.silence_s is not None:

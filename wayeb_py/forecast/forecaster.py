@@ -106,7 +106,7 @@ class Forecaster:
 class _LookedUp:
     """Forecasts by the row of the chunk and the number of their model; intervals in ticks from now, or in events."""
 
-    row: I64
+    row: I32
     which: I32
     probability: F64
     first: I64  # -1 where no interval holds enough
@@ -124,19 +124,18 @@ class _OneForecast:
     def look_up(self, binding: Binding, cohort: Cohort, chunk: Chunk, rows: Rows, begin: int) -> _LookedUp:
         """The forecasts at the events of a chunk."""
         tables = self.tables
-        _, node = self.walk.step(self.reader.symbols(cohort, chunk), chunk, len(binding.entities))
-        class_: I64 | int = 0
+        class_ = np.zeros(0, dtype=np.int64)
         if tables.model.by is not None:
-            class_ = self._classes(rows.batch.column(tables.model.by).slice(begin, len(node)))
-        probability = tables.probability[class_, node]
-        row = np.arange(len(node))
-        if self._at_least > 0:
-            row = np.flatnonzero(probability >= self._at_least)
-            probability, node = probability[row], node[row]
-            class_ = class_[row] if isinstance(class_, np.ndarray) else class_
+            class_ = self._classes(rows.batch.column(tables.model.by).slice(begin, len(chunk.ts)))
+        codes = self.reader.codes(cohort, chunk)
+        row, node = self.walk.step_likely(
+            codes, chunk, len(binding.entities), class_, tables.probability, self._at_least
+        )
         first, last = self._intervals_in(chunk.ticks_per_s)
+        at = node if tables.model.by is None else node + class_[row] * tables.probability.shape[1]
         which = np.full(len(row), self._number, dtype=np.int32)
-        return _LookedUp(row, which, probability, first[class_, node], last[class_, node])
+        looked_up = (table.reshape(-1)[at] for table in (tables.probability, first, last))
+        return _LookedUp(row, which, *looked_up)
 
     def _intervals_in(self, ticks_per_s: int) -> tuple[I64, I64]:
         """Where the intervals of all nodes begin and end; computed once."""

@@ -20,7 +20,7 @@ from wayeb_py.compiler.pattern import CompiledPattern
 from wayeb_py.dsl import meaning as m
 from wayeb_py.errors import Diagnostic, Note, PatternError
 
-Sense = tuple[str, str | None, str | None, m.EachPair | None, Fraction | None, m.Role | None]
+Sense = tuple[str, str | None, str | None, m.EachPair | None, Fraction | None, m.Role | None, bool]
 
 
 def sense_of(pattern: m.Pattern, compiled: CompiledPattern) -> Sense:

@@ -202,6 +202,17 @@ class Cohort:
             encoder.add(column, stride, cells[0 if direct else number, :n])
         return cells
 
+    def stepped_cells(self, n: int) -> tuple[U16, Group | None]:
+        """The cells of the chunk that was stepped last, [axis of `encoders`, row]; or, with a single group of tables,
+        its codes in one line, and the group."""
+        stepper = self.steppers[0] if self._direct else None
+        return self._cells[:, :n], stepper.group if isinstance(stepper, TableStepper) else None
+
+    @property
+    def has_cells(self) -> bool:
+        """Whether cells can be read: not where a single pattern that is run by run has summed them for itself."""
+        return not self._direct or isinstance(self.steppers[0], TableStepper)
+
     def _hide_the_past(self, chunk: Chunk, seen: U8) -> Chunk:
         n_entities = int(chunk.entity.max()) + 1 if len(chunk.entity) else 0
         if n_entities > len(seen):

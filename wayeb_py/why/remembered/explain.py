@@ -13,8 +13,9 @@ from typing import Any
 from wayeb_py.compiler.automata.regex import letters_of
 from wayeb_py.compiler.axes import Axis, atoms_of, subject_of
 from wayeb_py.compiler.describe import cells_text, letter_text, predicate_text, subject_text
-from wayeb_py.compiler.runs.registers import is_of_run, marked
+from wayeb_py.compiler.runs.registers import OfRegister, is_of_run, marked
 from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import Span
 from wayeb_py.why.event_values import measured, missed_by, value_text, values_at
 from wayeb_py.why.explanation import Miss, SeenEvent, Stop
@@ -113,7 +114,7 @@ class WayExplainer:
                     waiting += [left, right]
                 case m.Missing(operand):
                     waiting.append(operand)
-                case m.Arithmetic(_, operands) if is_of_run(part):
+                case m.Arithmetic(_, operands) if any(isinstance(one, m.Measure | OfRegister) for one in walk(part)):
                     waiting += operands
                 case m.Constant() | m.At() | m.ElapsedSince() | m.DistanceFrom() | m.Measure():
                     pass
