@@ -24,7 +24,7 @@ from wayeb_py.compiler.pattern import CompiledPattern
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import walk
 from wayeb_py.engine.stepping.encode import Encoder
-from wayeb_py.engine.stepping.steppers import Found, RunStepper, TableStepper, of_pattern
+from wayeb_py.engine.stepping.steppers import Found, RunStepper, TableStepper, by_pattern, of_pattern
 from wayeb_py.engine.values import POSITION_BEFORE, Chunk, Values
 from wayeb_py.kernels.encode import add_looked_up
 from wayeb_py.kernels.step_tables import Windows
@@ -170,10 +170,11 @@ class Cohort:
             found, own = of_pattern(found, disjoint.number)
             own = disjoint.keep(own, chunk)
             found += [own] if len(own.row) else []
-        for measures in self.measures:
-            found, own = of_pattern(found, measures.number)
-            measured = measures.measure(own, chunk)
-            found += [measured] if len(own.row) else []
+        if self.measures:
+            found, of_each = by_pattern(found, [measures.number for measures in self.measures])
+            for measures, own in zip(self.measures, of_each, strict=True):
+                measured = measures.measure(own, chunk)
+                found += [measured] if len(own.row) else []
         return found
 
     def crowded(self) -> Iterator[tuple[str, int]]:
