@@ -246,6 +246,7 @@ def _reals_of(operand: m.Value, column: Column, chunk: Chunk) -> tuple[I64, U8]:
     known: tuple[I64, U8] | None = chunk.computed.get(("reals", operand))
     if known is None:
         values: F64 = np.ascontiguousarray(to_float(column))
+        values = values if values.flags.writeable else values.copy()  # kernels have one type for both
         known = values.view(np.int64), (~np.isnan(values)).view(np.uint8)
         chunk.computed[("reals", operand)] = known
     return known
