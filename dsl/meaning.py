@@ -194,6 +194,7 @@ class MeasuredColumn:
     name: str
     value: Value
     kind: Kind | None = field(default=None, compare=False)
+    unit: str | None = field(default=None, compare=False)
 
 
 @record

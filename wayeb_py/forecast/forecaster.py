@@ -134,8 +134,9 @@ class _OneForecast:
         first, last = self._intervals_in(chunk.ticks_per_s)
         at = node if tables.model.by is None else node + class_[row] * tables.probability.shape[1]
         which = np.full(len(row), self._number, dtype=np.int32)
-        looked_up = (table.reshape(-1)[at] for table in (tables.probability, first, last))
-        return _LookedUp(row, which, *looked_up)
+        return _LookedUp(
+            row, which, tables.probability.reshape(-1)[at], first.reshape(-1)[at], last.reshape(-1)[at]
+        )
 
     def _intervals_in(self, ticks_per_s: int) -> tuple[I64, I64]:
         """Where the intervals of all nodes begin and end; computed once."""

@@ -215,7 +215,7 @@ def _emitted(pattern: m.Pattern, scopes: Mapping[str | None, Scope]) -> dict[str
         known = scopes[stream].attributes.get(column)
         kind = (known.kind if known is not None else None) or scopes[stream].kinds.known.get((column,))
         found[name] = m.Attribute(name, kind, None if known is None else known.unit)
-    return found
+    return found | {column.name: m.Attribute(column.name, column.kind, column.unit) for column in pattern.measures}
 
 
 def rows_of_rule(rule: m.Rule, like: Scope) -> Rows:

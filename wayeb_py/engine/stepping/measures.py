@@ -152,7 +152,7 @@ class MatchMeasures:
         n_folds = len(self.folds)
         _, integer, present = values[0]
         if n_folds > 1:  # one after the other
-            integer, present = (np.concatenate([own[part] for own in values]) for part in (1, 2))  # type: ignore[misc]
+            integer, present = (np.concatenate([own[part] for own in values]) for part in (1, 2))
         functions = np.array([function for function, _, _ in values], dtype=np.uint8)
         folded = FoldedValues(functions, integer, integer.view(np.float64), present)
         matches = FoldedMatches(
