@@ -1,4 +1,4 @@
-"""Rules read what patterns measure over their matches: of one entity, with a silence, at the end of a word, of pairs."""
+"""Rules read what patterns measure over matches: of one entity, with a silence, at the end of a word, of pairs."""
 
 from __future__ import annotations
 
