@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -42,9 +42,10 @@ def forecast_live(
 
     stop = threading.Event()
     operator = ForecastOperator(patterns, tables, at_least=at_least)
-    (name,) = operator.patterns.by_stream
+    reading: Any = operator.patterns
+    (name,) = reading.by_stream
     with stopping(stop, say), Checkpoint(checkpoint) as folder:
-        (log,) = open_streams({name: source}, folder, operator.patterns, say=say).values()
+        (log,) = open_streams({name: source}, folder, reading, say=say).values()
         with open(1, "wb", closefd=False) if out == "-" else open(out, "ab") as file:
 
             def give(rows: pa.Table) -> None:
