@@ -13,8 +13,9 @@ from typing import Any
 from wayeb_py.compiler.automata.regex import letters_of
 from wayeb_py.compiler.axes import Axis, atoms_of, subject_of
 from wayeb_py.compiler.describe import cells_text, letter_text, predicate_text, subject_text
-from wayeb_py.compiler.runs.registers import OfRegister, is_of_run, marked
+from wayeb_py.compiler.runs.registers import marked
 from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.registers import OfRegister, remembers
 from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import Span
 from wayeb_py.why.event_values import measured, missed_by, value_text, values_at
@@ -96,7 +97,7 @@ class WayExplainer:
     def _values(self, predicate: m.Predicate, step: Way) -> dict[str, str]:
         words, shown = self._over.words, dict[str, str]()
         for atom in atoms_of(predicate):
-            if not is_of_run(atom):
+            if not remembers(atom):
                 shown |= {subject_text(s): value_text(words, s, step.row) for s in measured(subject_of(atom))}
                 continue
             shown |= self._own_values(atom, step.row)
@@ -161,7 +162,7 @@ class WayExplainer:
 
     def _miss(self, axis: Axis, cells: list[int], way: Way, row: int) -> Miss:
         words, test = self._over.words, axis.subject
-        if not isinstance(test, m.Predicate) or not is_of_run(test):
+        if not isinstance(test, m.Predicate) or not remembers(test):
             needed = cells_text(axis, cells)
             return Miss(subject_text(test), values_at(words, test, row, self._over.names), needed,
                         missed_by(words, axis, cells, row))  # fmt: skip

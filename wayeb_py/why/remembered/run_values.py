@@ -16,8 +16,9 @@ import numpy as np
 
 from wayeb_py.columns import Column
 from wayeb_py.compiler.describe import amount_text, subject_text, unit_of
-from wayeb_py.compiler.runs.registers import Marked, OfRegister, OfRun, asks_one_event, is_of_run
+from wayeb_py.compiler.runs.registers import Marked, OfRun, asks_one_event
 from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.registers import OfRegister, remembers
 from wayeb_py.dsl.walk import transform, walk
 from wayeb_py.kernels.ticks import NEVER
 from wayeb_py.why.event_values import value_text
@@ -50,7 +51,7 @@ class RunValues:
             case OfRun(asked):  # before its names are given a letter reads nothing
                 given = all(part.register in named for part in walk(asked) if isinstance(part, OfRegister))
                 return given and self.holds(asked, row, named, start, marks)
-            case _ if not is_of_run(predicate):
+            case _ if not remembers(predicate):
                 return bool(self._words.values.holds(predicate, self._words.chunk)[row])
             case m.Missing(operand):
                 return self.value(operand, row, named, start) is None
