@@ -27,6 +27,8 @@ from wayeb_py.dsl.rules import USUAL_SERVICE, Facts, Rule, RuleExample, Service
 from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import Diagnostic, SourceText
 
+NEVER_FORGOTTEN_S = Fraction(10**12)  # the silence that ends a word where the stream forgets no entity
+
 # Regexes.
 
 
@@ -192,6 +194,7 @@ class MeasuredColumn:
     name: str
     value: Value
     kind: Kind | None = field(default=None, compare=False)
+    unit: str | None = field(default=None, compare=False)
 
 
 @record
@@ -220,6 +223,7 @@ class Pattern(Spanned):
     which: WhichMatches = "every end"
     emit_order: tuple[str, ...] = ()  # the names of all emitted columns as the file has them, where some are measured
     service: Service = USUAL_SERVICE
+    ends_word: bool = False  # `; $`: it is a silence as long as the stream remembers its entities, or the input's end
 
     @property
     def emitted(self) -> tuple[str, ...]:

@@ -29,15 +29,17 @@ from typing import TYPE_CHECKING, Any
 
 _HOMES = {
     "forecast": "wayeb_py.parallel.batch.forecasts",
+    "live_forecasts": "wayeb_py.parallel.live.live_forecasts",
     "recognise": "wayeb_py.parallel.batch.dataframe",
     "recognise_stream": "wayeb_py.parallel.stream.dataframe",
 }
 
-__all__ = ["forecast", "recognise", "recognise_stream"]
+__all__ = ["forecast", "live_forecasts", "recognise", "recognise_stream"]
 
 if TYPE_CHECKING:
     from wayeb_py.parallel.batch.dataframe import recognise
     from wayeb_py.parallel.batch.forecasts import forecast
+    from wayeb_py.parallel.live.live_forecasts import live_forecasts
     from wayeb_py.parallel.stream.dataframe import recognise_stream
 
 

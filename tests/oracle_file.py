@@ -25,6 +25,7 @@ from tests.oracle_several import (
     silences,
     since_detected,
     where_detected,
+    word_ends,
 )
 from tests.pairs.forms import as_attributes, asked_of_a_way
 from tests.spatial import ways_by_hand
@@ -145,9 +146,11 @@ def expect(
         clock_words.append(words)
         for pattern in meaning.patterns:
             if pattern.pair is None and pattern.silence_s is not None and meaning.stream_of(pattern).name == name:
-                found = silences(
-                    pattern.regex, pattern.window, pattern.silence_s, words, _greatest_s(sent, number, streams)
-                )
+                greatest_s = _greatest_s(sent, number, streams)
+                if pattern.ends_word:
+                    found = word_ends(pattern, words, own.forget_after_s, greatest_s)
+                else:
+                    found = silences(pattern.regex, pattern.window, pattern.silence_s, words, greatest_s)
                 rows += [_silent(pattern.name, s.entity, "", s) for s in found]
     asked = _with_answers(timed, clock_words, meaning)
     for pattern in meaning.patterns:

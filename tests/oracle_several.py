@@ -438,6 +438,21 @@ def silences(
     return sorted(found)
 
 
+def word_ends(
+    pattern: m.Pattern, words: Sequence[Word], forget_s: Fraction | None, greatest_s: Fraction
+) -> list[Silent]:
+    """`R ; $`: an R at the last event of a word, known when its entity is forgotten or the data end."""
+    found = []
+    for word in words:
+        ends, k = SpanFinder(word).spans(pattern.regex), len(word) - 1
+        starts = [s for s in range(k + 1) if ends[s] >> (k + 1) & 1 and satisfies(pattern.window, word, s, k)]
+        if starts:
+            t, start = word.time_s(k), max(starts)
+            decided = greatest_s if forget_s is None else min(greatest_s, t + forget_s)
+            found.append(Silent(word.entity, t, k, word.time_s(start), start, decided))
+    return sorted(found)
+
+
 def pair_silences(
     pattern: m.Pattern,
     events: Sequence[Timed],

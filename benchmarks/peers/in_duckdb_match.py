@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import N_THREADS
-from benchmarks.peers.peer import HERE, SIX, TASKS, Form, MissingError, section
+from benchmarks.peers.peer import HERE, MATCH_TASKS, SIX, TASKS, Form, MissingError, section
 from benchmarks.peers.peer_process import NEEDED, answer
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ FORM = Form(
     cannot={task: "not written: no released DuckDB has the clause" for task in TASKS if task != "six"},
     written=("in_duckdb_match.sql", "in_duckdb_match.py"),
     make_ready=make_ready,
-    marks={"six": ("six", *SIX)},
+    marks={"six": ("six", *SIX), **MATCH_TASKS},
 )
 
 

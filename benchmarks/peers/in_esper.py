@@ -13,7 +13,7 @@ All ten patterns can be expressed: groups, alternation, references to earlier le
 from __future__ import annotations
 
 from benchmarks.peers.jvm.libraries import JAVA_OPTIONS, compiled, from_maven
-from benchmarks.peers.peer import HERE, SIX, Form, java_tool
+from benchmarks.peers.peer import HERE, MATCH_TASKS, SIX, Form, java_tool
 
 ARTEFACTS = ("com.espertech:esper-runtime:8.9.0", "com.espertech:esper-compiler:8.9.0")
 
@@ -32,5 +32,5 @@ FORM = Form(
     columns="csv",
     make_ready=_start,
     versions={"esper": "8.9.0"},
-    marks={"six": ("six", *SIX)},
+    marks={"six": ("six", *SIX), **MATCH_TASKS},
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.peers.jvm.flink import VERSION, flink_python
-from benchmarks.peers.peer import HERE, SIX, Form, section
+from benchmarks.peers.peer import HERE, MATCH_TASKS, SIX, Form, section
 
 N_THREADS = 2
 NO_GROUPS = "Flink's PATTERN has neither groups nor alternation"
@@ -29,7 +29,7 @@ FORM = Form(
     columns="csv",
     make_ready=lambda: [str(flink_python()), "-m", "benchmarks.peers.in_flink_sql"],
     versions={"flink": VERSION},
-    marks={"six": ("six", *SIX)},
+    marks={"six": ("six", *SIX), **MATCH_TASKS},
 )
 # lines: six
 EVENTS = """

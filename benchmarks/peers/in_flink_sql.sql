@@ -37,4 +37,74 @@ SELECT 'Towed' AS detected, vehicle_id AS entity, ts FROM events MATCH_RECOGNIZE
   ONE ROW PER MATCH AFTER MATCH SKIP TO NEXT ROW PATTERN (p u* f v* z) WITHIN INTERVAL '0 02:00:00.001' DAY TO SECOND
   DEFINE p AS p.status = 'parked', u AS u.speed IS NULL OR u.speed <= 50, f AS f.speed > 50,
     v AS v.speed IS NULL OR v.speed >= 5 OR v.travelled <= 60, z AS z.speed < 5 AND z.travelled > 60)
+-- lines: MeasuredRoute
+SELECT 'MeasuredRoute ' || CAST(took AS STRING) || ' ' || CAST(n AS STRING) AS detected, vehicle_id AS entity, ts FROM events MATCH_RECOGNIZE (
+  PARTITION BY vehicle_id ORDER BY rt MEASURES z.ts AS ts, z.ts - a.ts AS took, COUNT(m.ts) + 2 AS n
+  ONE ROW PER MATCH AFTER MATCH SKIP TO NEXT ROW PATTERN (p a m+ z)
+  DEFINE a AS NOT a.ignition AND a.ts - p.ts > 1800000, m AS m.status = 'moving',
+    z AS NOT z.ignition AND z.ts - LAST(m.ts) > 1800000)
+-- lines: MeasuredParkedMovingSwing
+SELECT 'MeasuredParkedMovingSwing ' || CAST(took AS STRING) || ' ' || CAST(n AS STRING) AS detected, vehicle_id AS entity, ts FROM events MATCH_RECOGNIZE (
+  PARTITION BY vehicle_id ORDER BY rt MEASURES z.ts AS ts, z.ts - a.ts AS took, 4 AS n
+  ONE ROW PER MATCH AFTER MATCH SKIP TO NEXT ROW PATTERN (a b c z)
+  DEFINE a AS a.status = 'parked', b AS b.status = 'moving', c AS c.status = 'parked', z AS z.status = 'moving')
+-- lines: MeasuredIdleParkedSwing
+SELECT 'MeasuredIdleParkedSwing ' || CAST(took AS STRING) || ' ' || CAST(n AS STRING) AS detected, vehicle_id AS entity, ts FROM events MATCH_RECOGNIZE (
+  PARTITION BY vehicle_id ORDER BY rt MEASURES z.ts AS ts, z.ts - a.ts AS took, 4 AS n
+  ONE ROW PER MATCH AFTER MATCH SKIP TO NEXT ROW PATTERN (a b c z)
+  DEFINE a AS a.status = 'idle', b AS b.status = 'parked', c AS c.status = 'idle', z AS z.status = 'parked')
+-- lines: MeasuredSpeedSwing
+SELECT 'MeasuredSpeedSwing ' || CAST(took AS STRING) || ' ' || CAST(n AS STRING) || ' ' || CAST(CAST(FLOOR(top) AS BIGINT) AS STRING) AS detected, vehicle_id AS entity, ts FROM events MATCH_RECOGNIZE (
+  PARTITION BY vehicle_id ORDER BY rt MEASURES z.ts AS ts, z.ts - a.ts AS took, 4 AS n, GREATEST(a.speed, c.speed) AS top
+  ONE ROW PER MATCH AFTER MATCH SKIP TO NEXT ROW PATTERN (a b c z)
+  DEFINE a AS a.speed > 50, b AS b.speed = 0, c AS c.speed > 50, z AS z.speed = 0)
+-- lines: MeasuredMovingWithZeroSpeed
+SELECT 'MeasuredMovingWithZeroSpeed ' || CAST(took AS STRING) || ' ' || CAST(n AS STRING) AS detected, vehicle_id AS entity, ts FROM events MATCH_RECOGNIZE (
+  PARTITION BY vehicle_id ORDER BY rt MEASURES z.ts AS ts, z.ts - a.ts AS took, 3 AS n
+  ONE ROW PER MATCH AFTER MATCH SKIP TO NEXT ROW PATTERN (a b z)
+  DEFINE a AS a.status = 'moving' AND a.speed = 0 AND a.travelled > 30,
+    b AS b.status = 'moving' AND b.speed = 0 AND b.travelled > 30,
+    z AS z.status = 'moving' AND z.speed = 0 AND z.travelled > 30)
+-- lines: MeasuredMovingWithBadSignal
+SELECT 'MeasuredMovingWithBadSignal ' || CAST(took AS STRING) || ' ' || CAST(n AS STRING) AS detected, vehicle_id AS entity, ts FROM events MATCH_RECOGNIZE (
+  PARTITION BY vehicle_id ORDER BY rt MEASURES z.ts AS ts, z.ts - a.ts AS took, 3 AS n
+  ONE ROW PER MATCH AFTER MATCH SKIP TO NEXT ROW PATTERN (a b z)
+  DEFINE a AS a.accelerating AND a.satellites = 0 AND a.travelled > 30,
+    b AS b.accelerating AND b.satellites = 0 AND b.travelled > 30,
+    z AS z.accelerating AND z.satellites = 0 AND z.travelled > 30)
+-- lines: NamedRoute
+SELECT 'NamedRoute' AS detected, vehicle_id AS entity, ts FROM events MATCH_RECOGNIZE (
+  PARTITION BY vehicle_id ORDER BY rt MEASURES z.ts AS ts
+  ONE ROW PER MATCH AFTER MATCH SKIP TO NEXT ROW PATTERN (p a m+ z)
+  DEFINE a AS NOT a.ignition AND a.ts - p.ts > 1800000, m AS m.status = 'moving',
+    z AS NOT z.ignition AND z.ts - LAST(m.ts) > 1800000 AND z.ts - a.ts < 21600000)
+-- lines: NamedParkedMovingSwing
+SELECT 'NamedParkedMovingSwing' AS detected, vehicle_id AS entity, ts FROM events MATCH_RECOGNIZE (
+  PARTITION BY vehicle_id ORDER BY rt MEASURES z.ts AS ts
+  ONE ROW PER MATCH AFTER MATCH SKIP TO NEXT ROW PATTERN (a b c z)
+  DEFINE a AS a.status = 'parked', b AS b.status = 'moving', c AS c.status = 'parked', z AS z.status = 'moving' AND z.ts - a.ts < 1200000)
+-- lines: NamedIdleParkedSwing
+SELECT 'NamedIdleParkedSwing' AS detected, vehicle_id AS entity, ts FROM events MATCH_RECOGNIZE (
+  PARTITION BY vehicle_id ORDER BY rt MEASURES z.ts AS ts
+  ONE ROW PER MATCH AFTER MATCH SKIP TO NEXT ROW PATTERN (a b c z)
+  DEFINE a AS a.status = 'idle', b AS b.status = 'parked', c AS c.status = 'idle', z AS z.status = 'parked' AND z.ts - a.ts < 1200000)
+-- lines: NamedSpeedSwing
+SELECT 'NamedSpeedSwing' AS detected, vehicle_id AS entity, ts FROM events MATCH_RECOGNIZE (
+  PARTITION BY vehicle_id ORDER BY rt MEASURES z.ts AS ts
+  ONE ROW PER MATCH AFTER MATCH SKIP TO NEXT ROW PATTERN (a b c z)
+  DEFINE a AS a.speed > 50, b AS b.speed = 0, c AS c.speed > 50 AND c.speed > a.speed, z AS z.speed = 0 AND z.ts - a.ts <= 3600000)
+-- lines: NamedMovingWithZeroSpeed
+SELECT 'NamedMovingWithZeroSpeed' AS detected, vehicle_id AS entity, ts FROM events MATCH_RECOGNIZE (
+  PARTITION BY vehicle_id ORDER BY rt MEASURES z.ts AS ts
+  ONE ROW PER MATCH AFTER MATCH SKIP TO NEXT ROW PATTERN (a b z)
+  DEFINE a AS a.status = 'moving' AND a.speed = 0 AND a.travelled > 30,
+    b AS b.status = 'moving' AND b.speed = 0 AND b.travelled > 30,
+    z AS z.status = 'moving' AND z.speed = 0 AND z.travelled > 30 AND z.travelled > a.travelled AND z.ts - a.ts <= 3600000)
+-- lines: NamedMovingWithBadSignal
+SELECT 'NamedMovingWithBadSignal' AS detected, vehicle_id AS entity, ts FROM events MATCH_RECOGNIZE (
+  PARTITION BY vehicle_id ORDER BY rt MEASURES z.ts AS ts
+  ONE ROW PER MATCH AFTER MATCH SKIP TO NEXT ROW PATTERN (a b z)
+  DEFINE a AS a.accelerating AND a.satellites = 0 AND a.travelled > 30,
+    b AS b.accelerating AND b.satellites = 0 AND b.travelled > 30,
+    z AS z.accelerating AND z.satellites = 0 AND z.travelled > 30 AND z.travelled > a.travelled AND z.ts - a.ts <= 3600000)
 -- lines: end

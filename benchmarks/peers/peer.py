@@ -27,6 +27,11 @@ TASKS: dict[str, tuple[str, ...]] = {
     "CalmTrip": ("CalmTrip",),
     "Towed": ("Towed",),
 }
+# Of `wayeb bench measures`: the six with measures, whose values are part of a detection's name, and with named events.
+MATCH_TASKS: dict[str, tuple[str, ...]] = {
+    "measured": tuple(f"Measured{name}" for name in SIX),
+    "named": tuple(f"Named{name}" for name in SIX),
+}
 _COMMENT = re.compile(r"(#|//|--|;;)")
 _MARK = re.compile(r"lines: (\w+)")
 

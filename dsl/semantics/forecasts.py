@@ -90,6 +90,8 @@ def without_forecasts(pattern: m.Pattern) -> tuple[str, str] | None:
     """Why there are no forecasts of a pattern, and what to write instead; None where there are."""
     if pattern.pair is not None:
         return "it is about pairs, whose words are encounters", "forecast what each of the two does before they meet"
+    if pattern.ends_word:
+        return "it waits for the end of a word, and a forecast looks at events", "forecast it without its `; $`"
     if pattern.silence_s is not None:
         return "it ends in a silence, and a forecast looks at events", "forecast the pattern without its silence"
     if remembers(pattern.regex):

@@ -48,7 +48,7 @@ def resolve_all(
         made = _pattern(scopes, gathered, ordered, pattern, source)
         if made is not None:
             patterns.append(made)
-            what = "pairs" if made.pair is not None else "a silence"
+            what = "pairs" if made.pair is not None else "the end of a word" if made.ends_word else "a silence"
             warn_of_lateness(scopes, clocks_of(made), (source, made.span), f"`{made.name}` is about {what}", clocks)
     return patterns
 
@@ -151,7 +151,7 @@ def _pattern(
                 scope.results[let.name] = resolver.resolve(let.body, let_source, in_regex=False, pair=pair)
     each = _each(scope, pattern, source)
     emitted = emitted_by(scope, pattern, source, None if each == "wrong" else each, pair)
-    silence_s, silence_of = _silence_s(scope, pattern, source), _silence_of(scope, pattern, pair, source)
+    silence_s, silence_of = _silence_s(scope, pattern, pair, source), _silence_of(scope, pattern, pair, source)
     names = registers.names_given(pattern.body)
     result = None
     if each != "wrong":
@@ -177,6 +177,7 @@ def _pattern(
         which=_which(scope, pattern, source),
         emit_order=emitted.order if emitted.measures else (),
         service=service_of(pattern.service),
+        ends_word=isinstance(pattern.silence, t.WordEnd),
         span=pattern.name_span,
     )
     ways.check_regex(scope.report, source, made)
@@ -236,26 +237,40 @@ def _which(scope: Scope, pattern: t.Pattern, source: SourceText) -> m.WhichMatch
     return words
 
 
-def _silence_s(scope: Scope, pattern: t.Pattern, source: SourceText) -> Fraction | None:
+def _silence_s(scope: Scope, pattern: t.Pattern, pair: Pairing | None, source: SourceText) -> Fraction | None:
+    """How long nothing may follow; after the end of a word as long as its stream remembers entities."""
     if pattern.silence is None:
         return None
-    duration = pattern.silence.duration
+    is_end = isinstance(pattern.silence, t.WordEnd)
+    what, said = ("be at the end of a word", "; $") if is_end else ("end in a silence", "; silence")
     if isinstance(pattern.body, t.Union | t.Intersection):
         sign = "|" if isinstance(pattern.body, t.Union) else "&"
         scope.report.error(
             source,
-            f"`;` binds more tightly than `{sign}`: only the last part would end in a silence",
+            f"`;` binds more tightly than `{sign}`: only the last part would {what}",
             pattern.body.operator_spans[-1],
-            f"`{sign}` before `; silence`",
-            "put what comes before `; silence` in parentheses",
+            f"`{sign}` before `{said}`",
+            f"put what comes before `{said}` in parentheses",
         )
-    return duration.value * UNITS[duration.unit or "s"].factor
+    if isinstance(pattern.silence, t.Silence):
+        return _seconds(pattern.silence.duration)
+    if pair is not None:
+        scope.report.error(
+            source, "`$` is the end of one entity's word, and this pattern is about pairs", pattern.silence.span,
+            "whose word?", "say how long nothing may come after it, as in `; silence 1 h`",
+        )  # fmt: skip
+    return word_end_s(scope.stream)
+
+
+def word_end_s(stream: m.Stream) -> Fraction:
+    """The silence that ends a word of a stream."""
+    return m.NEVER_FORGOTTEN_S if stream.forget_after_s is None else stream.forget_after_s
 
 
 def _silence_of(scope: Scope, pattern: t.Pattern, pair: Pairing | None, source: SourceText) -> m.Role | None:
     """Whose silence ends a pattern over pairs; None for both."""
     silence = pattern.silence
-    if silence is None or silence.of is None:
+    if not isinstance(silence, t.Silence) or silence.of is None:
         return None
     if pair is None:
         scope.report.error(

@@ -243,6 +243,7 @@ _SILENCE = made(
     + Quantity("silence"),
     _silence,
 )
+_WORD_END = made(word(";") + Lexical("$", r"\$"), lambda x: t.WordEnd(span=x[0].span.to(x[1].span)))
 
 
 _WHICH = made(
@@ -262,7 +263,7 @@ def _pattern(tokens: list[Any]) -> t.Pattern:
         kinds.get(t.Within),
         kinds.get(t.Emit),
         kinds.get(t.On),
-        kinds.get(t.Silence),
+        kinds.get(t.Silence, kinds.get(t.WordEnd)),
         kinds.get(t.Which),
         kinds.get(t.Service),
         span=Span(tokens[0].start, end_of(tokens[-2])),
@@ -277,7 +278,7 @@ PATTERN = made(
     + pp.Opt(_EACH_PAIR | _EACH)
     + required(":=", errors.no_assignment)
     + EXPRESSION
-    + pp.Opt(_SILENCE)
+    + pp.Opt(_SILENCE | _WORD_END)
     + pp.Opt(WITHIN)
     + pp.Opt(_WHICH)
     + pp.Opt(EMIT)

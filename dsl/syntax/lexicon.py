@@ -32,7 +32,7 @@ BACKQUOTED = _lexical(r"`[^`\n]+`", "a name in backquotes")
 NUMBER = _lexical(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", "a number")
 TEXT = _lexical(r'"(?:[^"\\\n]|\\.)*"', "a text")
 COMMENT = _lexical(r"//[^\n]*", "a comment")
-SIGN = _lexical(r"&&|\|\||==|!=|<>|<=|>=|=>|=<|:=|->|\.\.|[-+*/?!;&|#@(){}\[\],.=<>:≤≥≠¬∧∨·⊤⊥]", "a sign")
+SIGN = _lexical(r"&&|\|\||==|!=|<>|<=|>=|=>|=<|:=|->|\.\.|[-+*/?!;&|#@$(){}\[\],.=<>:≤≥≠¬∧∨·⊤⊥]", "a sign")
 
 _PLAIN_NAME = re.compile(str(NAME.pattern))
 BLANK = re.compile(rf"(?:[\s\ufeff]+|{COMMENT.pattern})*")
@@ -115,7 +115,9 @@ def begins_name(tokens: Sequence[Token], at: int) -> bool:
 
 
 def begins_silence(tokens: Sequence[Token], at: int) -> bool:
-    """Whether `silence 1 h` or `silence of a` stands here, which belongs to the pattern and not to its regex."""
+    """Whether `silence 1 h`, `silence of a` or `$` stands here, which belongs to the pattern and not to its regex."""
+    if tokens[at].text == "$":
+        return True
     following = tokens[at + 1] if tokens[at].text == "silence" else None
     return following is not None and (following.kind == "number" or following.text == "of")
 

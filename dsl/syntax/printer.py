@@ -159,6 +159,8 @@ def print_tree(tree: t.Tree) -> str:
             return f"on {encode_name(stream)}"
         case t.Silence(duration=duration, of=of):
             return f"; silence {'' if of is None else f'of {encode_name(of)} '}{duration.text}"
+        case t.WordEnd():
+            return "; $"
         case t.Ends(text=text):
             return f"ends at {text}"
         case t.Within(amount=amount, events=events):

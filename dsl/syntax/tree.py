@@ -172,6 +172,11 @@ class Silence(Tree):
 
 
 @node
+class WordEnd(Tree):
+    """`; $` at the end of a pattern's regex: the end of the entity's word."""
+
+
+@node
 class Within(Tree):
     """`within 30 min`, or `within 10 events`."""
 
@@ -249,7 +254,7 @@ class Pattern(Declaration):
     within: Within | None = None
     emit: Emit | None = None
     on: On | None = None
-    silence: Silence | None = None
+    silence: Silence | WordEnd | None = None
     which: Which | None = None
     service: Service | None = None
     name_span: Span = field(default=NOWHERE, compare=False)

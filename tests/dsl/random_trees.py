@@ -171,7 +171,7 @@ declarations: st.SearchStrategy[t.Declaration] = st.one_of(
         st.none() | withins,
         st.none() | emits,
         st.none() | st.builds(t.On, names),
-        st.none() | st.builds(t.Silence, durations),
+        st.none() | st.builds(t.Silence, durations) | st.just(t.WordEnd()),
         st.none() | which_matches,
         st.none() | services,
     ),

@@ -43,6 +43,8 @@ SILENCES = {
     "Quiet": "pattern Quiet on vessels := (x > 1) ; silence 20 s",
     "Gone": "pattern Gone on radar := (x < 3)+ ; silence 7 s within 40 s",
     "QuietTier": "pattern QuietTier on vessels := (detected(Slow)) ; silence 10 s",
+    "Ended": "pattern Ended on vessels := (x > 1) ; (x < 3)* ; $",
+    "TrackEnded": "pattern TrackEnded on radar := (x < 3)+ ; $ within 40 s",
 }
 NEAR = "within 1 km fresh 30 s"
 PAIRS = {

@@ -85,7 +85,11 @@ def _above(pattern: m.Pattern) -> Iterator[str]:
             word for word, said in (("ordered", pattern.pair.ordered), ("projected", pattern.pair.projected)) if said
         ]
         yield f"  pairs: {', '.join([f'of {of}', f'at most {reach} apart', f'reported at most {fresh} ago', *ways])}"
-    if pattern.silence_s is not None:
+    if pattern.ends_word:
+        after_s = pattern.silence_s or m.NEVER_FORGOTTEN_S
+        passed = f"once {quantity_text(after_s, ' s')} passed without an event, or "
+        yield f"  $: decided {'' if after_s == m.NEVER_FORGOTTEN_S else passed}at the end of the input"
+    elif pattern.silence_s is not None:
         yield f"  silence: decided once {quantity_text(pattern.silence_s, ' s')} passed without an event"
     if asked or pattern.pair is not None or pattern.silence_s is not None:
         yield ""

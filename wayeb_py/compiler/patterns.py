@@ -356,6 +356,7 @@ def compile_all(patterns: Sequence[m.Pattern], longest: bool, limits: Limits) ->
         if read or pattern.silence_s is not None:
             own = compiled[pattern.name]
             silence = f"{pattern.silence_s} {pattern.silence_of}" if pattern.silence_of else str(pattern.silence_s)
+            silence += " $" if pattern.ends_word else ""
             told = [own.fingerprint, silence, *(f"{name} {compiled[name].fingerprint}" for name in read)]
             digest = hashlib.sha256("\n".join(told).encode()).hexdigest()[: len(own.fingerprint)]
             compiled[pattern.name] = replace(own, fingerprint=digest)

@@ -96,7 +96,7 @@ def _columns(member: m.Member, stream: m.Stream, meaning: m.Meaning) -> Iterator
         return
     pattern = _pattern(meaning, member.of)
     for column in member.columns:
-        if column.name in OWN_COLUMNS:
+        if column.name in OWN_COLUMNS or is_measured(pattern, column.name):
             continue
         role, name = event_column(pattern, column.name)
         if pattern.pair is None or pattern.pair.streams[0 if role == "a" else 1] == (stream.name or ""):
@@ -117,7 +117,7 @@ def emitted_for_rules(pattern: m.Pattern, rules: tuple[m.Rule, ...]) -> m.Patter
         for rule in rules for member in members_of(rule)
         if member.of == pattern.name
         and (member.over == "detections" or (member.over == "episodes" and pattern.pair is not None))
-        for column in member.columns if column.name not in OWN_COLUMNS and column.name not in pattern.emit
+        for column in member.columns if column.name not in OWN_COLUMNS and column.name not in pattern.emitted
     }  # fmt: skip
     if not asked:
         return pattern
@@ -130,4 +130,11 @@ def emitted_for_rules(pattern: m.Pattern, rules: tuple[m.Rule, ...]) -> m.Patter
 
 def emitted_name(pattern: m.Pattern, column: str) -> str:
     """What the detections that are made for rules call a column."""
-    return column if column in pattern.emit or column in OWN_COLUMNS or pattern.pair is None else _FOR_RULES + column
+    if column in pattern.emitted or column in OWN_COLUMNS or pattern.pair is None:
+        return column
+    return _FOR_RULES + column
+
+
+def is_measured(pattern: m.Pattern, column: str) -> bool:
+    """Whether a column of a detection is computed over its match."""
+    return any(own.name == column for own in pattern.measures)

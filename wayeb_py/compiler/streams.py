@@ -58,7 +58,11 @@ def with_given_settings(
         return stream if clean is None else replace(stream, clean=clean)
 
     first, *others = (given(stream) for stream in meaning.streams)
-    return replace(meaning, stream=first, other_streams=tuple(others))
+    patterns = meaning.patterns
+    if forget_after_s is not None:
+        forgotten_s = Fraction(forget_after_s)
+        patterns = tuple(replace(own, silence_s=forgotten_s) if own.ends_word else own for own in patterns)
+    return replace(meaning, stream=first, other_streams=tuple(others), patterns=patterns)
 
 
 def asked_of_the_past(meaning: m.Meaning, stream: m.Stream) -> list[m.Detected | m.Crossed | m.Passed]:

@@ -1,4 +1,4 @@
-"""Patterns that end in `; silence D` as an operator: a match that no event of its entity follows for D.
+"""Patterns that end in `; silence D` or `; $` as an operator: a match that no event of its entity follows for D.
 
     events that the clock has passed ──▶ matches of R at an entity's last event ──▶ wait for t + D ──▶ detected
 
@@ -6,6 +6,9 @@ At an event of time t, the operator looks for R as any other pattern does. A mat
 D, and is detected then unless an event of its entity has a time in (t, t + D]; of several events at one time only the
 last can be followed by a silence. At the end of the input it detects those that end before the greatest time of their
 stream: of the others the data say nothing.
+
+`; $`, the end of an entity's word, is the silence after which the stream forgets its entities, or the end of the input:
+then all that still wait for it are detected.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from wayeb_py.engine.waiting_matches import Waiting
 from wayeb_py.kernels.ticks import FOREVER
 
 WAITING = "waiting"
+LONGEST = int(FOREVER) // 2  # ticks, so that a time and a silence fit into 64 bits
 
 
 class SilenceRecogniser(ClockedRecogniser):
@@ -60,13 +64,18 @@ class SilenceRecogniser(ClockedRecogniser):
         return self._over(passed.until(binding.ticks_per_s))
 
     def finish(self) -> Detections:
-        """The matches whose silence ends before the greatest time: of the others the data say nothing."""
-        return self._over(self._reached)
+        """The matches whose silence ends before the greatest time, since of the others the data say nothing; and those
+        that wait for the end of a word, which this is."""
+        return self._over(self._reached, ends=True)
 
-    def _over(self, clock: int | None) -> Detections:
+    def _over(self, clock: int | None, ends: bool = False) -> Detections:
         if self._binding is None or clock is None:
             return self.nothing()
-        tables = [table for waiting in self._waiting for table in self._decided(waiting, clock)]
+        tables = [
+            table
+            for waiting, pattern in zip(self._waiting, self.patterns.meaning.patterns, strict=False)
+            for table in self._decided(waiting, clock, ends and pattern.ends_word)
+        ]
         if not tables:
             return self.nothing()
         return Detections(pa.concat_tables(tables), self._binding.rows.episode_table([]))
@@ -99,7 +108,7 @@ class SilenceRecogniser(ClockedRecogniser):
         for pattern, compiled in zip(self.patterns.meaning.patterns[: self.patterns.n_reported], self.patterns.compiled,
                                      strict=False):  # fmt: skip
             assert pattern.silence_s is not None
-            waiting = Waiting(floor(pattern.silence_s * binding.ticks_per_s))
+            waiting = Waiting(min(floor(pattern.silence_s * binding.ticks_per_s), LONGEST))
             saved = self._saved_waiting.get(compiled.fingerprint)
             if saved is not None:
                 waiting.restore(saved, binding.no_detections.schema, len(binding.entities))
@@ -130,7 +139,7 @@ class SilenceRecogniser(ClockedRecogniser):
             own = np.flatnonzero(found.pattern == number)
             after = next_ts[found.row[own]]
             silence_ends = np.minimum(ts[found.row[own]], FOREVER - waiting.silence) + waiting.silence
-            own = own[after > silence_ends]
+            own = own[(after > silence_ends) | (after == FOREVER)]
             if len(own):
                 part = found.at(own)
                 events, at = np.unique(part.row, return_inverse=True)
@@ -139,9 +148,9 @@ class SilenceRecogniser(ClockedRecogniser):
                     table, at.reshape(-1).astype(np.int64), ts[events], next_ts[events], entity[events].reshape(-1, 1)
                 )
 
-    def _decided(self, waiting: Waiting, clock: int) -> list[pa.Table]:
+    def _decided(self, waiting: Waiting, clock: int, ends: bool) -> list[pa.Table]:
         assert self._binding is not None
-        tables, decided = waiting.over(clock)
+        tables, decided = waiting.over(clock, ends)
         maker = self._binding.rows
         return [
             table.set_column(table.schema.get_field_index("decided_ts"), "decided_ts", maker.times(at))

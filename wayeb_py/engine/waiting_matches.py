@@ -84,13 +84,17 @@ class Waiting:
         self._before[watch - self._first * n] = before
         self._newest[entity] = watch  # the last of an entity's wins
 
-    def over(self, clock: int) -> tuple[list[pa.Table], list[I64]]:
-        """Matches whose silence is over before this time, and when each of them was decided."""
-        n = int(np.searchsorted(self._ts, clock - self.silence, side="left"))
+    def over(self, clock: int, at_end: bool = False) -> tuple[list[pa.Table], list[I64]]:
+        """Matches whose silence is over before this time, and when each of them was decided.
+
+        `at_end`: nothing comes any more, which decides all that nothing has followed, at this time at the latest.
+        """
+        n = len(self._ts) if at_end else int(np.searchsorted(self._ts, clock - self.silence, side="left"))
         if n == 0:
             return [], []
-        ends = self._ts[:n] + self.silence
-        silent = self._followed[:n] > ends
+        ends = np.minimum(self._ts[:n], FOREVER - self.silence) + self.silence
+        silent = (self._followed[:n] > ends) | (self._followed[:n] == FOREVER)
+        ends = np.minimum(ends, clock) if at_end else ends
         until = self._first + n
         tables, decided = [], []
         while self._matches and (len(self._matches[0].event) == 0 or self._matches[0].event[0] < until):

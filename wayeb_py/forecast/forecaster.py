@@ -4,12 +4,14 @@ has reached."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from wayeb_py.arrays import I64, Bool
+from wayeb_py.arrays import F64, I32, I64, Bool
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.engine.arrival.reorder import Rows
 from wayeb_py.engine.binding import Binding
@@ -19,14 +21,16 @@ from wayeb_py.engine.values import Chunk
 from wayeb_py.forecast.symbols import SymbolReader, Walk
 from wayeb_py.forecast.tables import ForecastTables
 
+NAMES = pa.dictionary(pa.int32(), pa.string())  # few of them, in many rows
+
 
 def forecast_schema(key: pa.DataType, time: pa.DataType) -> pa.Schema:
     """The columns of a forecast, for events with such keys and times."""
     return pa.schema(
         [
-            ("pattern", pa.string()), ("entity", key), ("ts", time), ("seq", pa.int64()), ("probability", pa.float64()),
+            ("pattern", NAMES), ("entity", key), ("ts", time), ("seq", pa.int64()), ("probability", pa.float64()),
             ("from", time), ("until", time), ("from_events", pa.int64()), ("until_events", pa.int64()),
-            ("horizon", pa.string()),
+            ("horizon", NAMES),
         ]
     )  # fmt: skip
 
@@ -36,8 +40,10 @@ class Forecaster:
     out."""
 
     def __init__(self, patterns: CompiledPatterns, tables: Sequence[ForecastTables], at_least: float = 0.0) -> None:
-        self._one = [_OneForecast(patterns, own, at_least) for own in tables]
-        self._waiting: list[pa.Table] = []
+        self._one = [_OneForecast(patterns, own, at_least, number) for number, own in enumerate(tables)]
+        self._names = pa.array([own.model.automaton.name for own in tables], pa.string())
+        self._horizons = pa.array([own.horizon.text for own in tables], pa.string())
+        self._waiting: list[pa.RecordBatch] = []
         self.schema: pa.Schema | None = None
         self.n_events = 0
 
@@ -45,11 +51,10 @@ class Forecaster:
         """Makes the forecasts of a chunk."""
         if self.schema is None:
             self.bind(binding)
-        assert self.schema is not None
-        parts = [one.rows(binding, cohort, chunk, rows, begin) for one in self._one if one.reader.is_of(cohort)]
-        made = [part for part in parts if part is not None]
+        parts = [one.look_up(binding, cohort, chunk, rows, begin) for one in self._one if one.reader.is_of(cohort)]
+        made = [part for part in parts if len(part.row)]
         if made:
-            self._waiting.append(_in_order(made, self.schema))
+            self._waiting.append(self._rows(binding, chunk, _in_order(made)))
 
     def bind(self, binding: Binding) -> None:
         """Learns the types of keys and times."""
@@ -65,57 +70,84 @@ class Forecaster:
         if self.schema is None:
             return None
         made, self._waiting = self._waiting, []
-        return pa.concat_tables(made) if made else self.schema.empty_table()
+        return pa.Table.from_batches(made, schema=self.schema)
 
-
-class _OneForecast:
-    def __init__(self, patterns: CompiledPatterns, tables: ForecastTables, at_least: float) -> None:
-        self.tables, self._at_least = tables, at_least
-        self.reader = SymbolReader(tables.model.automaton, patterns)
-        self.walk = Walk(tables.nodes.next_node)
-        self._class_of = {class_: number for number, class_ in enumerate(tables.classes, 1)}
-
-    def rows(
-        self, binding: Binding, cohort: Cohort, chunk: Chunk, rows: Rows, begin: int
-    ) -> tuple[I64, pa.RecordBatch] | None:
-        """The rows of the chunk with a forecast, and the forecasts."""
-        tables = self.tables
-        _, node = self.walk.step(self.reader.symbols(cohort, chunk), chunk, len(binding.entities))
-        class_: I64 | int = 0
-        if tables.model.by is not None:
-            class_ = self._classes(rows.batch.column(tables.model.by).slice(begin, len(node)))
-        probability = tables.probability[class_, node]
-        row = np.flatnonzero(probability >= self._at_least)
-        if not len(row):
-            return None
-        node = node[row]
-        class_ = class_[row] if isinstance(class_, np.ndarray) else class_
-        first, last = tables.first[class_, node], tables.last[class_, node]
-        has_interval = first >= 0
-        n, horizon = len(row), tables.horizon
-        ts = chunk.ts[row]
-        if horizon.seconds is not None:
-            lower, upper = interval_ticks(first, last, horizon.seconds, chunk.ticks_per_s, horizon.n_steps)
-            spans = [
-                _where(binding.rows.times(ts + lower), has_interval),
-                _where(binding.rows.times(ts + upper), has_interval),
-                pa.nulls(n, pa.int64()),
-                pa.nulls(n, pa.int64()),
-            ]
-        else:
-            no_time = pa.nulls(n, binding.rows.schema.time_type)
-            spans = [no_time, no_time, pa.array(first, mask=~has_interval), pa.array(last, mask=~has_interval)]
+    def _rows(self, binding: Binding, chunk: Chunk, made: _LookedUp) -> pa.RecordBatch:
+        """The forecasts of a chunk, all patterns together: what they share is made once, and nothing is put in order
+        afterwards."""
+        row, ts = made.row, chunk.ts[made.row]
+        which = pa.array(made.which)
         arrays = [
-            _repeated(tables.model.automaton.name, n),
+            pa.DictionaryArray.from_arrays(which, self._names),
             binding.entities.keys(chunk.entity[row]),
             binding.rows.times(ts),
             pa.array(chunk.seq[row]),
-            pa.array(probability[row]),
-            *spans,
-            _repeated(horizon.text, n),
+            pa.array(made.probability),
+            *self._spans(binding, ts, made),
+            pa.DictionaryArray.from_arrays(which, self._horizons),
         ]
-        schema = forecast_schema(binding.entities.key_type, binding.rows.schema.time_type)
-        return row, pa.RecordBatch.from_arrays(arrays, schema=schema)
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _spans(self, binding: Binding, ts: I64, made: _LookedUp) -> list[pa.Array]:
+        """Where intervals begin and end, in time and in events."""
+        has_interval = made.first >= 0
+        in_time = np.array([one.tables.horizon.seconds is not None for one in self._one], dtype=bool)[made.which]
+        of_time, of_events = has_interval & in_time, has_interval & ~in_time
+        times, n = binding.rows.schema.time_type, len(ts)
+        spans = [pa.nulls(n, times), pa.nulls(n, times), pa.nulls(n, pa.int64()), pa.nulls(n, pa.int64())]
+        if of_time.any():
+            spans[:2] = (_where(binding.rows.times(ts + away), of_time) for away in (made.first, made.last))
+        if of_events.any():
+            spans[2:] = (pa.array(away, mask=~of_events) for away in (made.first, made.last))
+        return spans
+
+
+@dataclass(frozen=True, slots=True)
+class _LookedUp:
+    """Forecasts by the row of the chunk and the number of their model; intervals in ticks from now, or in events."""
+
+    row: I32
+    which: I32
+    probability: F64
+    first: I64  # -1 where no interval holds enough
+    last: I64
+
+
+class _OneForecast:
+    def __init__(self, patterns: CompiledPatterns, tables: ForecastTables, at_least: float, number: int) -> None:
+        self.tables, self._at_least, self._number = tables, at_least, number
+        self.reader = SymbolReader(tables.model.automaton, patterns)
+        self.walk = Walk(tables.nodes.next_node)
+        self._class_of = {class_: number for number, class_ in enumerate(tables.classes, 1)}
+        self._intervals: tuple[int, I64, I64] | None = None  # by ticks per second: [class, node]
+
+    def look_up(self, binding: Binding, cohort: Cohort, chunk: Chunk, rows: Rows, begin: int) -> _LookedUp:
+        """The forecasts at the events of a chunk."""
+        tables = self.tables
+        class_ = np.zeros(0, dtype=np.int64)
+        if tables.model.by is not None:
+            class_ = self._classes(rows.batch.column(tables.model.by).slice(begin, len(chunk.ts)))
+        codes = self.reader.codes(cohort, chunk)
+        row, node = self.walk.step_likely(
+            codes, chunk, len(binding.entities), class_, tables.probability, self._at_least
+        )
+        first, last = self._intervals_in(chunk.ticks_per_s)
+        at = node if tables.model.by is None else node + class_[row] * tables.probability.shape[1]
+        which = np.full(len(row), self._number, dtype=np.int32)
+        return _LookedUp(
+            row, which, tables.probability.reshape(-1)[at], first.reshape(-1)[at], last.reshape(-1)[at]
+        )
+
+    def _intervals_in(self, ticks_per_s: int) -> tuple[I64, I64]:
+        """Where the intervals of all nodes begin and end; computed once."""
+        if self._intervals is None or self._intervals[0] != ticks_per_s:
+            tables = self.tables
+            first, last, horizon = tables.first, tables.last, tables.horizon
+            if horizon.seconds is not None:
+                lower, upper = interval_ticks(first, last, horizon.seconds, ticks_per_s, horizon.n_steps)
+                first, last = np.where(first < 0, -1, lower), np.where(first < 0, -1, upper)
+            self._intervals = ticks_per_s, first, last
+        return self._intervals[1:]
 
     def _classes(self, column: pa.Array) -> I64:
         coded = column.cast(pa.string()).fill_null("").dictionary_encode()
@@ -133,17 +165,17 @@ def interval_ticks(first: I64, last: I64, seconds: Fraction, ticks_per_s: int, n
 
 
 def _where(times: pa.Array, known: Bool) -> pa.Array:
-    return times if known.all() else times.take(pa.array(np.arange(len(known)), mask=~known))
+    return times if known.all() else pc.if_else(pa.array(known), times, pa.scalar(None, times.type))
 
 
-def _repeated(text: str, n: int) -> pa.Array:
-    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, dtype=np.int32)), pa.array([text])).cast(pa.string())
-
-
-def _in_order(parts: list[tuple[I64, pa.RecordBatch]], schema: pa.Schema) -> pa.Table:
+def _in_order(parts: list[_LookedUp]) -> _LookedUp:
     """Forecasts of several patterns in the order of events, and of the patterns at one event."""
-    table = pa.Table.from_batches([batch for _, batch in parts], schema=schema)
     if len(parts) == 1:
-        return table
-    order = np.argsort(np.concatenate([row for row, _ in parts]), kind="stable")
-    return table.take(pa.array(order))
+        return parts[0]
+    arrays = {one.name: [getattr(part, one.name) for part in parts] for one in fields(_LookedUp)}
+    rows = arrays["row"]
+    n_rows = int(max(row[-1] for row in rows)) + 1
+    if all(len(row) == n_rows for row in rows):  # at every event one of each pattern: they lie side by side
+        return _LookedUp(**{name: np.stack(own, axis=1).reshape(-1) for name, own in arrays.items()})
+    order = np.argsort(np.concatenate(rows), kind="stable")
+    return _LookedUp(**{name: np.concatenate(own)[order] for name, own in arrays.items()})

@@ -46,6 +46,7 @@ class ForecastOperator:
         order: Literal["arrival", "sorted"] = "arrival",
     ) -> None:
         patterns = reading_also(patterns, *(own.model.by for own in tables))
+        self.patterns = patterns  # with the columns that the models read
         ((_, part),) = patterns.by_stream.items()
         self._forecaster = Forecaster(patterns, tables, at_least)
         self._recogniser = EntityRecogniser(part.single, order=order, needs=part.needs)

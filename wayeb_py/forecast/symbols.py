@@ -1,24 +1,26 @@
 """The events of a chunk become the symbols of one pattern, and these the nodes that each entity's word walks through.
 
-The values are those that recognition has computed for the same chunk: encoding them again costs a look-up an event,
-and no value that looks back is computed twice.
+The cells of the events are those that recognition has encoded for the same chunk: a symbol costs a look-up an event,
+and no value is computed twice.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
 
-from wayeb_py.arrays import I32, I64
+from wayeb_py.arrays import F64, I32, I64, U16
+from wayeb_py.compiler.axes import Axis, coarsen
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.engine.stepping.encode import Encoder
 from wayeb_py.engine.stepping.pooled_lists import grown
-from wayeb_py.engine.stepping.steppers import Found
+from wayeb_py.engine.stepping.steppers import Coder, Found
 from wayeb_py.engine.values import Chunk
 from wayeb_py.forecast.automaton import DetectingAutomaton
-from wayeb_py.forecast.kernels import follow
+from wayeb_py.forecast.kernels import follow, follow_likely
 
 
 class SymbolReader:
@@ -26,9 +28,8 @@ class SymbolReader:
 
     def __init__(self, automaton: DetectingAutomaton, patterns: CompiledPatterns) -> None:
         self.automaton = automaton
-        sizes = [axis.n_cells for axis in automaton.axes]
-        self._encoders = [(Encoder(axis), prod(sizes[i + 1 :])) for i, axis in enumerate(automaton.axes)]
         self._symbol_of_code = automaton.symbol_of_cell.ravel().astype(np.int32)
+        self._coding: tuple[Cohort, Coder, I32] | None = None  # for the cohort that was read last
         number = next(i for i, compiled in enumerate(patterns.compiled) if compiled.name == automaton.name)
         self.runnable = next(i for i, runnable in enumerate(patterns.runnables) if number in runnable.patterns)
 
@@ -38,10 +39,41 @@ class SymbolReader:
 
     def symbols(self, cohort: Cohort, chunk: Chunk) -> I32:
         """The symbol of each event."""
+        code, symbol_of_code = self.codes(cohort, chunk)
+        return symbol_of_code[code]
+
+    def codes(self, cohort: Cohort, chunk: Chunk) -> tuple[U16, I32]:
+        """A code of each event, and the symbol of each code: from the cells that recognition has encoded."""
+        n = len(chunk.ts)
+        if not cohort.has_cells:
+            return self._encoded(cohort, chunk), self._symbol_of_code
+        cells, group = cohort.stepped_cells(n)
+        if self._coding is None or self._coding[0] is not cohort:
+            axes = [encoder.axis for encoder in cohort.encoders] if group is None else list(group.axes)
+            coder = Coder(self.automaton.axes, axes, direct=group is not None)
+            self._coding = cohort, coder, self._symbol_of_code if group is None else self._symbols_in(group.axes)
+        _, coder, symbol_of_code = self._coding
+        return coder.codes(cells, n), symbol_of_code
+
+    def _symbols_in(self, axes: Sequence[Axis]) -> I32:
+        """The symbol of each code of a group's axes, which are finer than the pattern's or the same."""
+        own = {axis.subject: axis for axis in self.automaton.axes}
+        sizes = [axis.n_cells for axis in self.automaton.axes]
+        stride_of = {axis.subject: prod(sizes[i + 1 :]) for i, axis in enumerate(self.automaton.axes)}
+        code: I64 = np.zeros(1, dtype=np.int64)
+        for axis in axes:
+            cell = np.zeros(axis.n_cells, dtype=np.int64)
+            if axis.subject in own:
+                cell = np.array(coarsen(axis, own[axis.subject])) * stride_of[axis.subject]
+            code = (code[:, None] + cell[None, :]).reshape(-1)
+        return np.ascontiguousarray(self._symbol_of_code[code])
+
+    def _encoded(self, cohort: Cohort, chunk: Chunk) -> U16:
         code = np.zeros(len(chunk.ts), dtype=np.uint16)
-        for encoder, stride in self._encoders:
-            encoder.add(cohort.values.column(encoder.axis.subject, chunk), stride, code)
-        return self._symbol_of_code[code]
+        sizes = [axis.n_cells for axis in self.automaton.axes]
+        for nth, axis in enumerate(self.automaton.axes):
+            Encoder(axis).add(cohort.values.column(axis.subject, chunk), prod(sizes[nth + 1 :]), code)
+        return code
 
     def detected_rows(self, found: list[Found]) -> I64:
         """The rows at which the pattern is detected."""
@@ -63,8 +95,24 @@ class Walk:
 
     def step(self, symbols: I32, chunk: Chunk, n_entities: int) -> tuple[I32, I32]:
         """The node before and after each event."""
-        if n_entities > len(self.node_of):
-            self.node_of = grown(self.node_of, max(64, n_entities + n_entities // 2), 0)
+        self._grow(n_entities)
         before, after = np.empty(len(symbols), dtype=np.int32), np.empty(len(symbols), dtype=np.int32)
         follow(symbols, chunk.entity, chunk.fresh, self._next, self._n_symbols, self.node_of, before, after)
         return before, after
+
+    def step_likely(
+        self, codes: tuple[U16, I32], chunk: Chunk, n_entities: int, class_: I64, probability: F64, at_least: float
+    ) -> tuple[I32, I32]:
+        """The rows after which the probability is large enough, and the node of each: probability[class, node]."""
+        self._grow(n_entities)
+        code, symbol_of_code = codes
+        row, node = np.empty(len(code), dtype=np.int32), np.empty(len(code), dtype=np.int32)
+        n = follow_likely(
+            code, symbol_of_code, chunk.entity, chunk.fresh, self._next, self._n_symbols, self.node_of, class_,
+            probability.reshape(-1), at_least, row, node,
+        )  # fmt: skip
+        return row[:n], node[:n]
+
+    def _grow(self, n_entities: int) -> None:
+        if n_entities > len(self.node_of):
+            self.node_of = grown(self.node_of, max(64, n_entities + n_entities // 2), 0)

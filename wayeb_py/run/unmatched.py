@@ -128,7 +128,7 @@ def _empty_letters(
             if one in asked or len(asked) < MOST_LETTERS:
                 alone = replace(
                     pattern, name=f"letter{len(asked)}", regex=m.Letter(predicate), window=None, emit=(), emit_of=(),
-                    each=None, silence_s=None, silence_of=None, tier=1,
+                    each=None, silence_s=None, silence_of=None, ends_word=False, tier=1,
                 )  # fmt: skip
                 asked.setdefault(one, alone)
                 letters.setdefault(pattern.name, {})[one] = letter.text

@@ -23,6 +23,7 @@ from wayeb_py.view.places import box_of, places_of
 from wayeb_py.view.read_detections import ShownEpisode, episodes_of
 from wayeb_py.view.reasons import reasons_of
 from wayeb_py.view.scene import Json, build_scene
+from wayeb_py.view.shown_forecasts import forecasts_of, patterns_forecast
 from wayeb_py.view.shown_part import EVERYTHING, ShownPart
 from wayeb_py.view.tracks import read_events, tracks_of
 from wayeb_py.view.world import outline_around
@@ -48,8 +49,11 @@ def draw_map(
     until_s: Fraction | None = None,
     name: str | None = None,
     choice: ShownPart = EVERYTHING,
+    forecasts: pa.Table | None = None,
 ) -> Json:
     """Writes the map of detections or episodes and the events they are in; returns the scene that it shows.
+
+    Forecasts become shaded bars in the timeline.
 
     Words begin at `since_s` and end at `until_s`, as in the run that found them; `choice` is the part that the map
     shows.
@@ -60,7 +64,7 @@ def draw_map(
     plan = _plan(columns, patterns, stream, position, name)
     episodes = choice.of_episodes(episodes_of(found, plan.layout.time_unit), _names(patterns))
     events = read_events(paths, plan.layout, plan.needs, choice.with_others(episodes), since_s, until_s)
-    scene = _scene(episodes, events, columns, plan, patterns, title, choice)
+    scene = _scene(episodes, events, columns, plan, patterns, title, choice, forecasts)
     write_page(scene, out)
     return scene
 
@@ -135,12 +139,19 @@ def _scene(
     patterns: CompiledPatterns | None,
     title: str,
     choice: ShownPart,
+    forecasts: pa.Table | None = None,
 ) -> Json:
     tracks = choice.of_tracks(tracks_of(events, plan.layout, plan.attributes, plan.label))
     places, notes = ([], []) if patterns is None else places_of(patterns, tracks)
     outline = outline_around(box_of(tracks))
-    scene, drawn = build_scene(title, tracks, episodes, places, _texts(patterns), outline)
+    forecast = [name for name in patterns_forecast(forecasts) if choice.patterns is None or name in choice.patterns]
+    scene, drawn = build_scene(title, tracks, episodes, places, _texts(patterns), outline, forecast=forecast)
     scene["notes"] += notes
+    if forecasts is not None:
+        scene["forecasts"], left_out = forecasts_of(
+            forecasts, plan.layout.time_unit, scene["entities"], [one["name"] for one in scene["patterns"]]
+        )
+        scene["notes"] += left_out
     if not len(tracks.time_s):
         scene["notes"].append("No event is in the part that was asked for.")
     if patterns is not None:

@@ -16,7 +16,9 @@ import pyarrow.compute as pc
 from wayeb_py.errors import DataError
 from wayeb_py.view.tracks import seconds_of, texts_of
 
-TEXTS = ("pattern", "place", "entity", "other", "ts", "start_ts", "end_ts", "decided_ts")  # of a CSV file
+TEXTS = (  # of a CSV file
+    "pattern", "place", "entity", "other", "ts", "start_ts", "end_ts", "decided_ts", "from", "until",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,15 @@ class ShownEpisode:
 
 def read_found(path: Path) -> pa.Table:
     """The table of a file of detections or episodes, as `wayeb run` writes it, or of a folder of them from Spark."""
+    table = read_rows(path)
+    lacking = {"pattern", "entity", "start_ts"} - set(table.column_names)
+    if lacking and table.num_rows:
+        raise DataError(f"this is no file of detections: it has no column `{sorted(lacking)[0]}`", str(path))
+    return table
+
+
+def read_rows(path: Path) -> pa.Table:
+    """The table of a file that a run has written, whatever its columns."""
     suffix = path.suffix.lower()
     if not path.exists():
         raise DataError(f"there is no file `{path}`")
@@ -74,11 +85,6 @@ def read_found(path: Path) -> pa.Table:
             )
     except (OSError, pa.ArrowInvalid) as error:
         raise DataError(f"cannot be read as detections: {_first_line(error)}", str(path)) from error
-    if not table.num_rows:
-        return table
-    lacking = {"pattern", "entity", "start_ts"} - set(table.column_names)
-    if lacking:
-        raise DataError(f"this is no file of detections: it has no column `{sorted(lacking)[0]}`", str(path))
     return table
 
 

@@ -144,7 +144,9 @@ def _brief(why: Why, episode: ShownEpisode) -> dict[str, Any]:
     told = [_brief_row(row, days) for row in shown]
     if why.silence is not None:
         until = f"to {_clock(why.silence.until, days)}"
-        told.append({"time": until, "letter": f"silence {why.silence.lasting}", "values": "", "quiet": True})
+        told.append({"time": until, "letter": why.silence.letter, "values": "", "quiet": True})
+    if why.measures:
+        told.append({"time": "", "letter": "measured", "values": values_text(why.measures), "quiet": True})
     return {"summary": f"Why: the last detection is {n:,} {'event' if n == 1 else 'events'}{note}", "events": told}
 
 

@@ -51,8 +51,10 @@ def build_scene(
     outline: Outline | None = None,
     most_points: int = MOST_POINTS,
     most_episodes: int = MOST_EPISODES,
+    forecast: Sequence[str] = (),
 ) -> tuple[Json, list[ShownEpisode]]:
-    """What the page draws, and the episodes that are on it, in its order."""
+    """What the page draws, and the episodes that are on it, in its order; patterns that are `forecast` are on it, found
+    or not."""
     number_of = {name: number for number, name in enumerate(tracks.entities)}
     drawn = [episode for episode in episodes if all(name in number_of for name in episode.who)]
     notes = []
@@ -72,7 +74,7 @@ def build_scene(
         notes.append(f"{kept:,} of {n_points:,} track points are shown: lines are coarser than the data.")
     new_row = np.concatenate([[0], np.cumsum(keep)])
     patterns = Counter(episode.pattern for episode in drawn)
-    names = sorted(patterns)
+    names = sorted({*patterns, *forecast})
     place_names = sorted({episode.place for episode in drawn if episode.place is not None})
     texts = pattern_texts or {}
     scene = {

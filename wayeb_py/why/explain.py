@@ -8,6 +8,7 @@ it missed (`shortfall`). For a match that a silence must follow, the explanation
 from __future__ import annotations
 
 from fractions import Fraction
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,12 +16,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wayeb_py.compiler.describe import amount_text, quantity_text
+from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import DataError
 from wayeb_py.why.entity_words import EntityWords
-from wayeb_py.why.explanation import Silence, Stop, Why
+from wayeb_py.why.explanation import SeenEvent, Silence, Stop, Why
 from wayeb_py.why.matches import MOST_READ, MatchReader
 from wayeb_py.why.pattern_events import PatternEvents
-from wayeb_py.why.runs import Fate, Run, follow
+from wayeb_py.why.runs import Fate, Room, Run, follow, reported
 from wayeb_py.why.shortfall import ShortfallFinder
 from wayeb_py.why.silence import silence_after
 from wayeb_py.why.tiers import hints_of
@@ -28,6 +31,7 @@ from wayeb_py.why.words import Words
 
 if TYPE_CHECKING:
     from wayeb_py.compiler.patterns import CompiledPatterns
+    from wayeb_py.why.remembered.explain import WayExplainer
 
 
 class Explainer:
@@ -39,17 +43,72 @@ class Explainer:
         self.over = PatternEvents(patterns, words, name, place)
         self._reader = MatchReader(self.over, most_read)
         self._shortfalls = ShortfallFinder(self.over)
+        self._ways: WayExplainer | None = None
+        if self.over.compiled.memory is not None:
+            from wayeb_py.why.remembered.explain import WayExplainer  # for start-up time: few patterns remember
+
+            self._ways = WayExplainer(self.over)
 
     def explain(self, row: int, since: int | None = None) -> Why:
         """Why the pattern was detected at a row or not; the search follows runs from the word's beginning, or
         `since`."""
         words = self.over.words
         begin = words.word_begin(row) if since is None else max(since, words.word_begin(row))
+        if self._ways is not None:
+            return self._of_ways(self._ways, begin, row)
         symbols, room = self.over.symbols[begin : row + 1].tolist(), self.over.room(begin, row + 1)
+        if self.over.pattern.which not in ("every end", "from all starts"):
+            begin = words.word_begin(row)
+            symbols, room = self.over.symbols[begin : row + 1].tolist(), self.over.room(begin, row + 1)
+            which, longest = self.over.pattern.which, self.over.compiled.longest
+            told = reported(self.over.automaton, symbols, row - begin, room, which, longest)
+            if told.start is not None:
+                return self._match(row, begin + told.start)
+            return self._unreported(row, begin, symbols, room, None if told.before is None else begin + told.before)
         fate = _moved(follow(self.over.automaton, symbols, 0, row - begin, room), begin)
         return self._match(row, fate.accepting.start) if fate.accepting is not None else self._no_match(row, fate)
 
-    def _match(self, row: int, start: int) -> Why:
+    def _unreported(self, row: int, begin: int, symbols: list[int], room: Room, before: int | None) -> Why:
+        """Why nothing is reported at a row by a pattern that does not report every match."""
+        fate = _moved(follow(self.over.automaton, symbols, 0, row - begin, room), begin)
+        run = fate.accepting
+        if run is None or self._window_excess(run.start, row) is not None:
+            return self._no_match(row, fate) if run is None else self._match(row, run.start)
+        since = self.over.words.time_text(run.start)
+        why = "the first match from its start was reported before, and each start has one"
+        if before is not None:
+            why = f"it overlaps the one that was detected at {self.over.words.time_text(before)}"
+        return self._why(
+            row, False, f"not detected: a match ends here, from {since} on, but {why}", run.start,
+            steps=self.over.automaton.length, steps_needed=self.over.automaton.length,
+            events=self._reader.seen(run.start, row + 1, is_whole=True),
+        )  # fmt: skip
+
+    def _of_ways(self, ways: WayExplainer, begin: int, row: int) -> Why:
+        """The explanation of a pattern that remembers; events before the window began are in no way."""
+        window, chunk = self.over.pattern.window, self.over.words.chunk
+        assert window is not None
+        if self.over.pattern.which not in ("every end", "from all starts"):
+            begin = self.over.words.word_begin(row)
+        elif window.events is not None:
+            begin = max(begin, row + 1 - window.events)
+        elif window.seconds is not None:
+            earliest = ceil(int(chunk.ts[row]) - window.seconds * chunk.ticks_per_s)
+            begin += int(np.searchsorted(chunk.ts[begin : row + 1], earliest, "left"))
+        ended = ways.follow(begin, row)
+        length = self.over.automaton.length
+        if ended.accepting is not None:
+            return self._match(row, ended.accepting.start, ways.seen(ended.accepting, is_whole=True))
+        closest = ways.closest(row, ended)
+        way, summary = closest.way, f"not detected: {closest.text}"
+        if way is None:
+            return self._why(row, False, summary)
+        return self._why(
+            row, False, summary, way.start if way.start <= way.row else None, steps=closest.steps, steps_needed=length,
+            stop=closest.stop, events=ways.seen(way, is_whole=False),
+        )  # fmt: skip
+
+    def _match(self, row: int, start: int, seen: tuple[SeenEvent, ...] | None = None) -> Why:
         words, length = self.over.words, self.over.automaton.length
         n = row + 1 - start
         events = f"{n} {'event' if n == 1 else 'events'} from {words.time_text(start)}"
@@ -62,13 +121,24 @@ class Explainer:
             if silence is not None:
                 summary = f"detected: {events}, " if silence.is_kept else f"not detected: a match of {events}, but "
                 summary += silence.text
-        if n > self._reader.most_read:
+        if n > self._reader.most_read and seen is None:
             summary += "; it is too long to be read letter by letter, and only its last events are shown"
         return self._why(
             row, excess is None and (silence is None or silence.is_kept), summary, start, steps=length,
-            steps_needed=length, events=self._reader.seen(start, row + 1, is_whole=True), window_excess=excess,
-            silence=silence,
+            steps_needed=length, events=self._reader.seen(start, row + 1, is_whole=True) if seen is None else seen,
+            window_excess=excess, silence=silence, measures=self._measures(start, row) if excess is None else {},
         )  # fmt: skip
+
+    def _measures(self, start: int, row: int) -> dict[str, str]:
+        """What the match measures, as far as it is computed without functions of the user's own."""
+        columns = self.over.pattern.measures
+        if not columns:
+            return {}
+        from wayeb_py.why.remembered.run_values import RunValues  # for start-up time: few patterns measure
+
+        values = RunValues(self.over.words)
+        own = [c for c in columns if not any(isinstance(part, m.FunctionCall) for part in walk(c.value))]
+        return {column.name: values.emitted(column.value, row, start) for column in own}
 
     def _no_match(self, row: int, fate: Fate) -> Why:
         short = self._shortfalls.find(row, fate)
@@ -89,9 +159,7 @@ class Explainer:
     def _silence_after(self, row: int) -> Silence | None:
         """What followed a match, where the pattern asks for a silence."""
         pattern = self.over.pattern
-        if pattern.silence_s is None:
-            return None
-        return silence_after(self.over.words, row, pattern.silence_s, pattern.silence_of)
+        return None if pattern.silence_s is None else silence_after(self.over.words, row, pattern)
 
     def _why(
         self, row: int, detected: bool, summary: str, start: int | None = None, stop: Stop | None = None, **more: Any

@@ -96,15 +96,26 @@ class Silence:
     lasted: str | None = None  # how long it was silent, where it was not long enough
     short_by: str | None = None
     data_end: str | None = None  # when the data end, where they end too early to decide
+    of_word: bool = False  # it is the end of a word, `; $`, which the end of the data is too
 
     @property
     def is_kept(self) -> bool:
         """Whether nothing came for long enough, and the data show it."""
-        return self.lasted is None and self.data_end is None
+        return self.lasted is None and (self.data_end is None or self.of_word)
+
+    @property
+    def letter(self) -> str:
+        """As the pattern asks for it."""
+        return "$" if self.of_word else f"silence {self.lasting}"
 
     @property
     def text(self) -> str:
         """What became of the silence, as the sentence after a match."""
+        if self.of_word:
+            if self.lasted is not None:
+                return f"the event of {self.next_ts} goes on with the word"
+            forgotten = f"until {self.until}, when the entity is forgotten"
+            return f"then nothing {forgotten if self.data_end is None else 'to the end of the data'}: the word ends"
         if self.is_kept:
             return f"then nothing until {self.until}, a silence of {self.lasting}"
         if self.data_end is not None:
@@ -156,6 +167,7 @@ class Why:
     silence: Silence | None = None
     apart: Apart | None = None
     hints: tuple[str, ...] = ()  # further questions to ask
+    measures: dict[str, str] = field(default_factory=dict)  # what a detected match measures, by column
 
     def __repr__(self) -> str:
         from wayeb_py.why.table import render_why  # for start-up time: nothing else here is drawn

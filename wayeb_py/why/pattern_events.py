@@ -36,11 +36,6 @@ class PatternEvents:
         if pattern.each is not None:
             pattern = _written_for(patterns, pattern, place)
             compiled = compile_pattern(pattern, patterns.longest, patterns.limits)
-        if compiled.memory is not None:
-            raise DataError(
-                f"`{pattern.name}` remembers events of its match, which is not explained yet",
-                hint="`wayeb explain` shows its automaton; a pattern without `as` and measures in letters is explained",
-            )
         self.pattern, self.compiled, self.place, self.words = pattern, compiled, place, words
         self.most_cells = patterns.limits.cells
         self.automaton = Automaton(compiled)
@@ -49,10 +44,13 @@ class PatternEvents:
         self.cells = np.zeros((len(compiled.axes), n), dtype=np.uint16)  # [axis, row]
         for nth, axis in enumerate(compiled.axes):
             Encoder(axis).add(values.column(axis.subject, chunk), 1, self.cells[nth])
-        self.symbols: npt.NDArray[np.int64] = (  # [row]
-            compiled.symbol_of_cell[tuple(self.cells)] if compiled.axes else np.zeros(n, dtype=np.int64)
-        )
-        self.holds = {  # [letter][row]
+        self.symbols: npt.NDArray[np.int64] = np.zeros(n, dtype=np.int64)  # [row]
+        self.holds: dict[m.Predicate, npt.NDArray[np.bool_]] = {}  # [letter][row]
+        if compiled.memory is not None:
+            return  # what an event is depends on the way that reads it (`remembered`)
+        if compiled.axes:
+            self.symbols = compiled.symbol_of_cell[tuple(self.cells)]
+        self.holds = {
             letter.predicate: values.holds(letter.predicate, chunk) for letter in letters_of(pattern.regex)
         } | {m.Always(): np.ones(n, dtype=bool)}
 

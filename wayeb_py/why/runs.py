@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from wayeb_py.compiler.automata.derivatives import Nfa
 from wayeb_py.compiler.pattern import CompiledPattern
+from wayeb_py.dsl import meaning as m
 
 NEVER = 1 << 30
 
@@ -156,3 +157,34 @@ def follow(automaton: Automaton, symbols: Sequence[int], begin: int, at: int, ro
     accepting = max((run for run in reached if automaton.accepting[run.state]), key=lambda run: run.start, default=None)
     alive = tuple(run for run in reached if lives(run.state, run.start, at))
     return Fate(accepting, alive, tuple(stopped), stopped_before, matched_before)
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """Which matches at an event a pattern reports that says so: the start of the shortest, and the match before."""
+
+    start: int | None
+    before: int | None  # without overlap: where the last match before ended
+
+
+def reported(
+    automaton: Automaton, symbols: Sequence[int], at: int, room: Room, which: m.WhichMatches, longest: bool
+) -> Reported:
+    """What is reported at event `at` of a word, where not every match is: each start is followed by itself."""
+    runs: set[tuple[int, int]] = set()  # (start, state)
+    before: int | None = None
+    for event in range(at + 1):
+        after = {
+            (start, target)
+            for start, state in (*runs, (event, 0))
+            if not room.is_late(start, event) and room.left(start, event) >= 0
+            for target in automaton.go(state, symbols[event])
+        }
+        ended = {start for start, state in after if automaton.accepting[state]}
+        if event == at:
+            return Reported((min if longest else max)(ended, default=None), before)
+        if ended and which == "without overlap":
+            runs, before = set(), event
+        else:
+            runs = after if which != "once from each start" else {run for run in after if run[0] not in ended}
+    raise AssertionError("every event up to the last is followed")

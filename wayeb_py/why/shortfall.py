@@ -116,7 +116,7 @@ class ShortfallFinder:
             return Stop(seq, ts, needed, (), False, window=ended, is_late=True, sender=sender)
         goes_on = automaton.going_on(run.state, room.left(run.start, row))
         allowed = goes_on[compiled.symbol_of_cell]
-        axes, cells_needed, all_needed = _nearest(allowed, tuple(over.cells[:, row].tolist()), compiled.axes)
+        axes, cells_needed, all_needed = nearest(allowed, tuple(over.cells[:, row].tolist()), compiled.axes)
         misses = tuple(
             self._miss(compiled.axes[axis], cells, row) for axis, cells in zip(axes, cells_needed, strict=True)
         )
@@ -142,7 +142,7 @@ class ShortfallFinder:
         )
 
 
-def _nearest(
+def nearest(
     allowed: npt.NDArray[np.bool_], cells: tuple[int, ...], axes: tuple[Axis, ...]
 ) -> tuple[list[int], list[list[int]], bool]:
     """The axes on which the event should have been elsewhere, as few as possible, and where on each.

@@ -35,6 +35,8 @@ def render_why(why: Why, width: int = UNBROKEN) -> str:
     console.print(Text(why.summary))
     if why.events or why.stop:
         console.print(_table(why))
+    if why.measures:
+        console.print(Text(f"measured: {values_text(why.measures)}"))
     for hint in why.hints:
         console.print(Text(f"hint: {hint}"))
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
@@ -87,10 +89,10 @@ def _folded_row(folded: Folded) -> Row:
 
 def _silence_row(silence: Silence) -> Row:
     if silence.is_kept:
-        return "", f"to {silence.until}", f"silence {silence.lasting}", ""
+        return "", f"to {silence.until}", silence.letter, ""
     if silence.data_end is not None:
-        return "", f"to {silence.data_end}", f"✗ needed: silence {silence.lasting}", "the data end"
-    return "", silence.next_ts or "", f"✗ needed: silence {silence.lasting}", f"silent for {silence.lasted}"
+        return "", f"to {silence.data_end}", f"✗ needed: {silence.letter}", "the data end"
+    return "", silence.next_ts or "", f"✗ needed: {silence.letter}", f"silent for {silence.lasted}"
 
 
 def values_text(values: dict[str, str]) -> str:

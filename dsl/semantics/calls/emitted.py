@@ -18,6 +18,7 @@ from wayeb_py.dsl.semantics.matches.measures import measure_of
 from wayeb_py.dsl.semantics.resolve import Resolver
 from wayeb_py.dsl.semantics.scope import Pairing, Scope, text_at
 from wayeb_py.dsl.syntax import tree as t
+from wayeb_py.dsl.units import UNITS
 from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import SourceText
 
@@ -119,9 +120,7 @@ def _column(scope: Scope, item: t.Name | t.Emitted, found: Emitted, source: Sour
     return _LastColumn(item.name, "a", item.name)
 
 
-def _column_of_pair(
-    pair: Pairing, item: t.Name | t.Emitted, found: Emitted, source: SourceText
-) -> _LastColumn | None:
+def _column_of_pair(pair: Pairing, item: t.Name | t.Emitted, found: Emitted, source: SourceText) -> _LastColumn | None:
     """A column of the newest event of a or of b."""
     report = pair.scopes["a"].report
     a, b = pair.meaning.variables
@@ -166,7 +165,8 @@ class _MatchResolver(Resolver):
             self.error("a computed column needs a name", item.value.span, "no `as` follows it",
                        f"write `emit {text} as NAME`")  # fmt: skip
             return None
-        return m.MeasuredColumn(name, at_the_last_event(value.value, value.kind), value.kind)
+        unit = next((name for name, known in UNITS.items() if known == value.unit), None)
+        return m.MeasuredColumn(name, at_the_last_event(value.value, value.kind), value.kind, unit)
 
 
 def at_the_last_event(value: m.Value, kind: m.Kind | None) -> m.Value:

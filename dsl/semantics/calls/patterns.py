@@ -71,11 +71,12 @@ def _pattern_named(c: Context, node: t.Call) -> tuple[str, bool] | None:
         )
         return None
     if pattern.silence is not None:
+        end, its = ("`$`", "its `; $`") if isinstance(pattern.silence, t.WordEnd) else ("a silence", "the silence")
         c.error(
-            f"`{name}` ends in a silence, which is known only after it: no event can ask for it",
+            f"`{name}` ends in {end}, which is known only after it: no event can ask for it",
             argument.span,
             "detected after its last event",
-            "ask for the pattern without the silence",
+            f"ask for the pattern without {its}",
             note,
         )
         return None

@@ -1,6 +1,6 @@
 """Named events: `(R) as x` names the event of a letter, and later letters of the same match ask it.
 
-    pattern Climb := (any) as x ; (altitude > x.altitude + 300 m)      within 5 min
+pattern Climb := (any) as x ; (altitude > x.altitude + 300 m)      within 5 min
 """
 
 from __future__ import annotations

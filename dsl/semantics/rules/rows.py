@@ -114,17 +114,32 @@ class Inputs:
                 f"write `{member.name}: {member.of}`",
             )
             return False
-        pattern = self.patterns.get(member.of) if member.which == "episode" else None
-        if pattern is None:
+        pattern = self.patterns.get(member.of) if what == "a pattern" else None
+        if pattern is None or (member.which != "episode" and not pattern.ends_word):
             return True
         declared, pattern_source = self.declared_patterns[member.of]
         note = Note(pattern_source, declared.name_span, "the pattern is here")
-        if pattern.silence_s is not None:
+        if member.which != "episode":
+            if pattern.silence_s != m.NEVER_FORGOTTEN_S:
+                return True
             self.report.error(
                 source,
-                f"`{member.of}` ends in a silence, and silences make no episodes",
+                f"`{member.of}` is known at the end of a word, which the stream never says to be over",
                 member.span,
-                "one detection for each silence",
+                "rows that wait for it would be kept for ever",
+                "say in the stream block when an entity is forgotten, which ends its word: `forget after 1 d`",
+                note,
+            )
+            return False
+        if pattern.silence_s is not None:
+            end, all_, one = "a silence", "silences", "silence"
+            if pattern.ends_word:
+                end, all_, one = "`$`", "ends of words", "word"
+            self.report.error(
+                source,
+                f"`{member.of}` ends in {end}, and {all_} make no episodes",
+                member.span,
+                f"one detection for each {one}",
                 f"write `{member.name}: {member.of}`",
                 note,
             )
@@ -200,7 +215,7 @@ def _emitted(pattern: m.Pattern, scopes: Mapping[str | None, Scope]) -> dict[str
         known = scopes[stream].attributes.get(column)
         kind = (known.kind if known is not None else None) or scopes[stream].kinds.known.get((column,))
         found[name] = m.Attribute(name, kind, None if known is None else known.unit)
-    return found
+    return found | {column.name: m.Attribute(column.name, column.kind, column.unit) for column in pattern.measures}
 
 
 def rows_of_rule(rule: m.Rule, like: Scope) -> Rows:

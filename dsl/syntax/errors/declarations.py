@@ -358,6 +358,8 @@ no_valid_for = expected("`valid` is followed by `for` and a duration", "write fo
 bad_otherwise = expected("after `else` comes `mark` or `drop`", "write `valid for 2 s else mark`, or `… else drop`")
 no_shed_after = expected("`shed` is followed by `after` and a duration", "write for example `shed after 500 ms`")
 SERVICE_WORDS = ("priority", "valid", "shed")
+_END = re.compile(r";\s*(silence\b|\$)")
+_ENDED = re.compile(r"; (silence (?:of \S+ )?[\d.]+ ?\w+|\$)$")
 _SERVICE_BEFORE = re.compile(r"\b(?:priority (?:high|normal|low)|valid for|shed after)\b")
 _SERVICE_ORDER = "they come last, in the order `priority`, `valid for`, `shed after`"
 
@@ -374,20 +376,23 @@ def after_expression(piece: Piece, token: Token) -> PatternSyntaxError:
     keyword = piece.split(None, 1)[0]
     if token.text in ("within", "emit", *SERVICE_WORDS) and keyword == "let":
         return PatternSyntaxError(f"`{token.text}` belongs to a pattern", token.span, "a `let` has no such clause")
-    if token.text == ";" and re.compile(r";\s*silence\b").match(piece.whole, token.start):
-        silence = Span(token.start, piece.whole.index("silence", token.start) + len("silence"))
+    end = _END.match(piece.whole, token.start)
+    if end is not None:
+        word, span = end[1], Span(*end.span())
         if keyword == "let":
-            return PatternSyntaxError("`silence` belongs to a pattern", silence, "a `let` has no such clause")
+            return PatternSyntaxError(f"`{word}` belongs to a pattern", span, "a `let` has no such clause")
         return PatternSyntaxError(
-            "`silence` comes right after the sequence", silence, "after `within` or `emit`", "change their order"
+            f"`{word}` comes right after the sequence", span, "after `within` or `emit`", "change their order"
         )
     before_it = " ".join(piece.whole[piece.base : token.start].split())
-    if keyword == "pattern" and token.kind == "sign" and re.search(r"; silence (of \S+ )?[\d.]+ ?\w+$", before_it):
+    ended = _ENDED.search(before_it) if keyword == "pattern" and token.kind == "sign" else None
+    if ended is not None:
+        what = "the end of a word" if ended[1] == "$" else "a silence"
         return PatternSyntaxError(
-            "`silence` is the last part of a pattern",
+            f"`{'$' if ended[1] == '$' else 'silence'}` is the last part of a pattern",
             token.span,
             f"`{shown(token.text)}` follows it",
-            "what comes after a silence is a pattern of its own",
+            f"what comes after {what} is a pattern of its own",
         )
     if token.text in SERVICE_WORDS and keyword == "pattern":
         return service_out_of_place(piece, token)

@@ -78,12 +78,12 @@ def clause_inside(token: Token) -> PatternSyntaxError:
 
 
 def silence_inside(token: Token) -> PatternSyntaxError:
-    """`; silence` in parentheses."""
+    """`; silence` or `; $` in parentheses."""
     return PatternSyntaxError(
-        "`silence` is the last part of a pattern",
+        f"`{token.text}` is the last part of a pattern",
         token.span,
         "inside parentheses",
-        "put it at the end of the pattern: `R ; silence 1 h`",
+        f"put it at the end of the pattern: `R ; {'$' if token.text == '$' else 'silence 1 h'}`",
     )
 
 

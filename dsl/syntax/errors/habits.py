@@ -87,6 +87,11 @@ def where_a_value_is_expected(text: str, token: Token, before: Token | None) -> 
         return _no_comment(token.span)
     if token.text == "^" and starts:
         return _no_anchor(token)
+    if token.text == "$":
+        return PatternSyntaxError(
+            "`$` comes after `;`, at the end of a pattern", token.span, "no sequence is before it",
+            "write `R ; $`: R at the end of the entity's word",
+        )  # fmt: skip
     if token.text in (".", "..") and re.match(r"\.{1,3}(?!\w)", rest) and (before is None or before.text != ".."):
         dots = re.match(r"\.+", rest)
         end = token.start + (dots.end() if dots else 1)
@@ -133,7 +138,12 @@ def where_an_operator_is_expected(text: str, token: Token, operand: t.Expression
     if token.text == "%" and isinstance(operand, (t.Parentheses, t.Iteration)):
         return _no_comment(token.span)
     if token.text == "$" and re.match(r"\$\s*(?:$|[;)|]|within|emit|//)", rest):
-        return _no_anchor(token)
+        return PatternSyntaxError(
+            "`$` comes after `;`, at the end of a pattern", token.span, f"right after `{left}`",
+            f"write `{left} ; $` for the end of the entity's word; without it the pattern is detected wherever it ends",
+        )  # fmt: skip
+    if token.text == "$":
+        return PatternSyntaxError("`$` means nothing here", token.span, "it ends a pattern, after `;`")
     if token.text == "^" and (power := re.match(r"\^\s*(\d+)", rest)):
         return _power(token, left, power[1], isinstance(operand, (t.Number, t.Arithmetic, t.Column)))
     if token.text == "%":

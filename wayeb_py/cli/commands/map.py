@@ -41,6 +41,10 @@ def draw_detections(
         list[Path] | None,
         typer.Option("--patterns", metavar="FILE.sre", help="The patterns: columns, places, and why each was found."),
     ] = None,
+    forecasts: Annotated[
+        Path | None,
+        typer.Option("--forecasts", metavar="FILE", help="What `wayeb forecast` wrote: shaded bars in the timeline."),
+    ] = None,
     since: Annotated[str | None, typer.Option(metavar="TIME", help="Show only what is at or after this time.")] = None,
     until: Annotated[str | None, typer.Option(metavar="TIME", help="Show only what is before this time.")] = None,
     entity: Annotated[
@@ -65,7 +69,7 @@ def draw_detections(
     startup.spare_pandas()
     from wayeb_py.dsl import meaning as m
     from wayeb_py.view.draw import draw_map
-    from wayeb_py.view.read_detections import read_found
+    from wayeb_py.view.read_detections import read_found, read_rows
     from wayeb_py.view.shown_part import ShownPart
 
     stream = m.Stream(
@@ -91,6 +95,7 @@ def draw_detections(
         title=title or detections.stem,
         name=name,
         choice=choice,
+        forecasts=None if forecasts is None else read_rows(forecasts),
     )
     if not quiet:
         for note in scene["notes"]:

@@ -20,14 +20,14 @@ from wayeb_py.compiler.pattern import CompiledPattern
 from wayeb_py.dsl import meaning as m
 from wayeb_py.errors import Diagnostic, Note, PatternError
 
-Sense = tuple[str, str | None, str | None, m.EachPair | None, Fraction | None, m.Role | None]
+Sense = tuple[str, str | None, str | None, m.EachPair | None, Fraction | None, m.Role | None, bool]
 
 
 def sense_of(pattern: m.Pattern, compiled: CompiledPattern) -> Sense:
     """What patterns that detect the same share: a fingerprint, what they are detected for, and when."""
     places = None if pattern.each is None else pattern.each[1]
     pair = None if pattern.pair is None else replace(pattern.pair, variables=("a", "b"))
-    return compiled.fingerprint, places, pattern.stream, pair, pattern.silence_s, pattern.silence_of
+    return compiled.fingerprint, places, pattern.stream, pair, pattern.silence_s, pattern.silence_of, pattern.ends_word
 
 
 def refuse_unsatisfiable_letters(meaning: m.Meaning, limits: Limits) -> None:

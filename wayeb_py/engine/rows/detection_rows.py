@@ -172,6 +172,11 @@ class DetectionRows:
             arrays.append(self._measured.put_in(column, emitted, found.pattern, found.nth, found.measured))
         return pa.Table.from_arrays(arrays, schema=self.schema.detections)
 
+    def measured(self, found: BatchDetections, column: str) -> pa.Array:
+        """What is measured over some matches under the name of a column."""
+        nothing = pa.nulls(len(found.row), self.schema.emitted[column])
+        return plain(self._measured.put_in(column, nothing, found.pattern, found.nth, found.measured))
+
     def _others(self, n: int) -> list[pa.Array]:
         """Where patterns over pairs have their second entity."""
         return [pa.nulls(n, self.schema.key_type)] if self.schema.has_pairs else []

@@ -24,6 +24,7 @@ from wayeb_py.kernels.ticks import NEVER
 
 MeasuredPart = tuple[int, Mapping[m.Measure, Column]]  # how many detections, and what is measured over each
 MeasuredParts = tuple[MeasuredPart, ...]
+_Taken = dict[int, tuple[npt.NDArray[Any], list[tuple[int, dict[m.Measure, Column]]]]]
 
 
 class MeasuredColumns:
@@ -37,6 +38,7 @@ class MeasuredColumns:
     ) -> None:
         self._values, self._times = Values(functions), times
         self._of: dict[str, dict[int, m.Value]] = {}  # [column][pattern]
+        self._last: tuple[tuple[Any, ...], _Taken] | None = None  # of the table that is being made
         for number, pattern in enumerate(patterns):
             for column in () if pattern is None else pattern.measures:
                 self._of.setdefault(column.name, {})[number] = column.value
@@ -48,25 +50,41 @@ class MeasuredColumns:
         asked = self._of.get(name)
         if asked is None or not measured:
             return others
-        column, at = others, np.arange(len(others))
-        n_before, arrays, places = 0, [others], [at]
-        for n, measures in measured:
-            inside = (nth >= n_before) & (nth < n_before + n)
-            for number in np.unique(pattern[inside]).tolist():
-                if number in asked:
-                    own = np.flatnonzero(inside & (pattern == number))
-                    taken = {one: values.take(nth[own] - n_before) for one, values in measures.items()}
-                    arrays.append(self._array(self._evaluate(asked[number], taken, len(own)), others.type))
-                    places.append(own)
-            n_before += n
+        arrays, places = [others], []
+        for number, (own, parts) in self._taken(pattern, nth, measured).items():
+            if number in asked:
+                for n, columns in parts:
+                    arrays.append(self._array(self._evaluate(asked[number], columns, n), others.type))
+                places.append(own)
         if len(arrays) == 1:
-            return column
+            return others
         source = np.arange(len(others))  # of each row: where it lies in all arrays, one after the other
         begin = len(others)
-        for own in places[1:]:
+        for own in places:
             source[own] = begin + np.arange(len(own))
             begin += len(own)
         return pa.concat_arrays(arrays).take(pa.array(source))
+
+    def _taken(self, pattern: npt.NDArray[Any], nth: I64, measured: MeasuredParts) -> _Taken:
+        """For each pattern the rows of its detections and what they measure; all columns of a table share it."""
+        if self._last is not None and all(a is b for a, b in zip(self._last[0], (pattern, nth, measured), strict=True)):
+            return self._last[1]
+        ends = np.cumsum([n for n, _ in measured])
+        found: _Taken = {}
+        for number in {number for asked in self._of.values() for number in asked}:
+            own = np.flatnonzero((pattern == number) & (nth >= 0))
+            if not len(own):
+                continue
+            part = np.searchsorted(ends, nth[own], side="right")
+            begins = np.flatnonzero(np.concatenate([[True], part[1:] != part[:-1]]))
+            taken = []
+            for some, which in zip(np.split(own, begins[1:]), part[begins].tolist(), strict=True):
+                n, measures = measured[which]
+                at = nth[some] - (ends[which] - n)
+                taken.append({one: values.take(at) for one, values in measures.items()})
+            found[number] = own, _joined(taken)
+        self._last = (pattern, nth, measured), found
+        return found
 
     def _evaluate(self, value: m.Value, measures: Mapping[m.Measure, Column], n: int) -> Column:
         none = np.zeros(n, dtype=np.int64)
@@ -94,6 +112,35 @@ class MeasuredColumns:
             return pa.array(column.values, mask=missing).cast(type_)
         values = to_float(column)
         return pa.array(values, mask=np.isnan(values)).cast(type_)
+
+
+def _joined(parts: list[dict[m.Measure, Column]]) -> list[tuple[int, dict[m.Measure, Column]]]:
+    """The same measures of several parts as those of one, where their columns are alike: what follows costs by the
+    part."""
+    lengths = [len(next(iter(part.values())).values) for part in parts]
+    first = parts[0]
+    for measure, column in first.items():
+        for part in parts[1:]:
+            other = part[measure]
+            alike = (other.kind, other.per_unit, other.own, other.has_never, other.values.dtype)
+            if column.words is not None or alike != (
+                column.kind, column.per_unit, column.own, column.has_never, column.values.dtype
+            ):  # fmt: skip
+                return list(zip(lengths, parts, strict=True))
+    if len(parts) == 1:
+        return [(lengths[0], first)]
+    return [(sum(lengths), {measure: _in_a_row([part[measure] for part in parts]) for measure in first})]
+
+
+def _in_a_row(columns: list[Column]) -> Column:
+    first = columns[0]
+    missing = None
+    if any(column.missing is not None for column in columns):
+        none = [np.zeros(len(column.values), dtype=np.uint8) for column in columns]
+        marked = (n if column.missing is None else column.missing for column, n in zip(columns, none, strict=True))
+        missing = np.concatenate(list(marked))
+    values = np.concatenate([column.values for column in columns])
+    return Column(first.kind, values, missing, None, first.per_unit, first.own, first.has_never)
 
 
 def _times(

@@ -10,7 +10,14 @@ import pyarrow as pa
 
 from wayeb_py.columns import TICKS_PER_S, column_of, ticks_of
 from wayeb_py.compiler.patterns import CompiledPatterns
-from wayeb_py.compiler.rule_inputs import OWN_COLUMNS, emitted_name, event_column, facts_of, members_of
+from wayeb_py.compiler.rule_inputs import (
+    OWN_COLUMNS,
+    emitted_name,
+    event_column,
+    facts_of,
+    is_measured,
+    members_of,
+)
 from wayeb_py.compiler.rule_query import KNOWN
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.rules.facts import OP
@@ -149,7 +156,8 @@ class RuleInputs:
             return self.type_of_changing(f"facts {member.of}", column)
         pattern = self.patterns[member.of]
         if is_found_in_rows(pattern):
-            return self.streams[self.meaning.stream_of(pattern).name or ""].type_of(column)
+            own = self.streams[self.meaning.stream_of(pattern).name or ""]
+            return own.type_of_measure(column) if is_measured(pattern, column) else own.type_of(column)
         return self.type_of_found(pattern, column)
 
     def type_of_found(self, pattern: m.Pattern, column: str) -> pa.DataType:
@@ -157,6 +165,8 @@ class RuleInputs:
 
         The operator that finds it has one type for all streams that it reads.
         """
+        if is_measured(pattern, column):
+            return value_type(self.finders[pattern.name].schema.emitted[column])
         streams = (self.meaning.stream_of(pattern).name or "",) if pattern.pair is None else pattern.pair.streams
         if column in ("entity", "other"):
             return self.streams[streams[column == "other"]].type_of("entity")

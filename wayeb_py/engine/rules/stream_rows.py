@@ -23,7 +23,7 @@ import pyarrow as pa
 from wayeb_py.arrays import I32
 from wayeb_py.columns import Column
 from wayeb_py.compiler.patterns import CompiledPatterns, StreamPart
-from wayeb_py.compiler.rule_inputs import OWN_COLUMNS
+from wayeb_py.compiler.rule_inputs import OWN_COLUMNS, is_measured
 from wayeb_py.compiler.rule_query import KNOWN
 from wayeb_py.engine.arrival.entities import Entities
 from wayeb_py.engine.arrival.event_clock import Passed
@@ -31,6 +31,7 @@ from wayeb_py.engine.arrival.reorder import Rows
 from wayeb_py.engine.binding import Binding
 from wayeb_py.engine.clocked_recogniser import ClockedRecogniser
 from wayeb_py.engine.rows.detection_rows import BatchDetections
+from wayeb_py.engine.rows.detection_schema import value_type
 from wayeb_py.engine.rows.episodes import Episode
 from wayeb_py.engine.rules.column_types import plain_array
 from wayeb_py.engine.rules.row_batches import RowBatch
@@ -91,6 +92,10 @@ class StreamRows(ClockedRecogniser):
             return own.get(column, pa.null())
         name = self._binding.key if column == "entity" else column
         return self._binding.schema.field(name).type
+
+    def type_of_measure(self, column: str) -> pa.DataType:
+        """The type of what patterns measure over a match."""
+        return pa.null() if self._binding is None else value_type(self._binding.rows.schema.emitted[column])
 
     # State.
 
@@ -161,6 +166,8 @@ class StreamRows(ClockedRecogniser):
                 arrays[column] = self._binding.rows.place_names(found.place[own])
             elif column in ("seq", "start_seq"):
                 arrays[column] = pa.array(getattr(found, column)[own])
+            elif is_measured(self.patterns.meaning.patterns[self.patterns.names.index(name)], column):
+                arrays[column] = self._binding.rows.measured(found.at(own), column)
             else:
                 arrays[column] = self._array(rows, column, at)
         ts = rows.ts[at] * factor

@@ -24,7 +24,7 @@ from wayeb_py.compiler.pattern import CompiledPattern
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import walk
 from wayeb_py.engine.stepping.encode import Encoder
-from wayeb_py.engine.stepping.steppers import Found, RunStepper, TableStepper, of_pattern
+from wayeb_py.engine.stepping.steppers import Found, RunStepper, TableStepper, by_pattern, of_pattern
 from wayeb_py.engine.values import POSITION_BEFORE, Chunk, Values
 from wayeb_py.kernels.encode import add_looked_up
 from wayeb_py.kernels.step_tables import Windows
@@ -170,10 +170,11 @@ class Cohort:
             found, own = of_pattern(found, disjoint.number)
             own = disjoint.keep(own, chunk)
             found += [own] if len(own.row) else []
-        for measures in self.measures:
-            found, own = of_pattern(found, measures.number)
-            measured = measures.measure(own, chunk)
-            found += [measured] if len(own.row) else []
+        if self.measures:
+            found, of_each = by_pattern(found, [measures.number for measures in self.measures])
+            for measures, own in zip(self.measures, of_each, strict=True):
+                measured = measures.measure(own, chunk)
+                found += [measured] if len(own.row) else []
         return found
 
     def crowded(self) -> Iterator[tuple[str, int]]:
@@ -201,6 +202,17 @@ class Cohort:
             stride = self.steppers[0].strides[number] if direct else 1
             encoder.add(column, stride, cells[0 if direct else number, :n])
         return cells
+
+    def stepped_cells(self, n: int) -> tuple[U16, Group | None]:
+        """The cells of the chunk that was stepped last, [axis of `encoders`, row]; or, with a single group of tables,
+        its codes in one line, and the group."""
+        stepper = self.steppers[0] if self._direct else None
+        return self._cells[:, :n], stepper.group if isinstance(stepper, TableStepper) else None
+
+    @property
+    def has_cells(self) -> bool:
+        """Whether cells can be read: not where a single pattern that is run by run has summed them for itself."""
+        return not self._direct or isinstance(self.steppers[0], TableStepper)
 
     def _hide_the_past(self, chunk: Chunk, seen: U8) -> Chunk:
         n_entities = int(chunk.entity.max()) + 1 if len(chunk.entity) else 0

@@ -30,7 +30,14 @@ from wayeb_py.engine.values import Chunk, Values
 from wayeb_py.errors import EventsError
 from wayeb_py.kernels.ticks import NEVER
 from wayeb_py.matches.kernels import fold as kernels
-from wayeb_py.matches.kernels.fold import FoldedMatches, FoldedStarts, FoldedValues, FoldResults, fold_matches
+from wayeb_py.matches.kernels.fold import (
+    FoldedMatches,
+    FoldedStarts,
+    FoldedValues,
+    FoldResults,
+    fold_matches,
+    rows_by_word,
+)
 
 _FUNCTIONS: dict[str, tuple[int, int]] = {  # of real numbers, of integers and codes
     "sum": (kernels.SUM, kernels.SUM),
@@ -45,14 +52,16 @@ _FUNCTIONS: dict[str, tuple[int, int]] = {  # of real numbers, of integers and c
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The rows of a chunk by entity: their order, each row's place in it, and of each entity that is there its number,
-    its first place and its last row."""
+    """The rows of a chunk by word: their order, each row's place in it and which word it is of; of each word
+    its entity, its first place and its last row; `goes_on` are the words that are the last of their entity."""
 
     order: I32
     place: I64
+    which: I64
     entity: I32
     first: I64
     last_row: I32
+    goes_on: I64
 
 
 class MatchMeasures:
@@ -64,6 +73,10 @@ class MatchMeasures:
         self.number, self.measures, self._values, self._stepper = number, pattern.measures, values, stepper
         self._declared = pattern.declared or pattern.measures
         self.folds = [one for one in pattern.measures if one.function not in ("duration", "last") and one.operand]
+        self._fold_of = [self.folds.index(one) if one in self.folds else None for one in pattern.measures]
+        # What is asked at the last event alone may look back, and so is computed for all events.
+        last = [one.operand for one in pattern.measures if one.function == "last"]
+        self._at_the_end = [one for one in last if isinstance(one, m.Value) and not isinstance(one, m.Attribute)]
         self._columns: dict[m.Measure, Column] = {}  # how the values of a fold were last stored
         n = len(self.folds)
         self.starts = PooledLists(seq=(np.int64, 1), total=(np.int64, n), seen=(np.int64, n))
@@ -78,11 +91,16 @@ class MatchMeasures:
     def measure(self, found: Found, chunk: Chunk) -> Found:
         """The detections of the pattern in a chunk, with what it measures over each."""
         values = [self._value_of(measure, chunk) for measure in self.folds]
-        folded: dict[m.Measure, tuple[I64, I64]] = {}
+        folded: list[tuple[I64, I64] | None] = [None] * len(self.folds)
         if self.folds and len(chunk.ts):
             integer, seen = self._fold(found, chunk, values)
-            folded = {one: (integer[:, nth], seen[:, nth]) for nth, one in enumerate(self.folds)}
-        columns = (self._result(one, found, chunk, folded.get(one)) for one in self.measures)
+            folded = [(integer[:, nth], seen[:, nth]) for nth in range(len(self.folds))]
+        if not len(found.row):
+            for operand in self._at_the_end:
+                self._values.column(operand, chunk)
+            return found
+        own = (None if at is None else folded[at] for at in self._fold_of)
+        columns = (self._result(one, found, chunk, part) for one, part in zip(self.measures, own, strict=True))
         return replace(found, measured=dict(zip(self._declared, columns, strict=True)))
 
     # Values of events.
@@ -99,7 +117,7 @@ class MatchMeasures:
         if name == "count":
             return of_reals, np.zeros(len(chunk.ts), dtype=np.int64), _present(column)
         if name in ("sum", "mean", "travelled"):
-            return of_reals, *_reals(column)
+            return of_reals, *_reals_of(operand, column, chunk)
         if column.values.dtype == object:
             raise EventsError(f"`{name}` of numbers beyond 64 bits is not supported")
         if column.kind in ("text", "bool") and name != "first":
@@ -113,29 +131,30 @@ class MatchMeasures:
         if column.kind == "bool":
             return of_integers, column.values.astype(np.int64), (column.values != 2).astype(np.uint8)
         if column.values.dtype.kind == "f":
-            return of_reals, *_reals(column)
+            return of_reals, *_reals_of(operand, column, chunk)
         return of_integers, column.values.astype(np.int64), _present(column)
 
     # Folding.
 
     def _fold(self, found: Found, chunk: Chunk, values: list[tuple[int, I64, U8]]) -> tuple[I64, I64]:
         """The folds of the detections; what live starts fold to is kept."""
-        rows = _by_entity(chunk)
-        live_entity, live_seq = self._live_starts(rows.entity, chunk.seq[rows.last_row])
+        rows = _by_word(chunk)
+        entity, last_row = rows.entity[rows.goes_on], rows.last_row[rows.goes_on]
+        live_entity, live_seq = self._live_starts(entity, chunk.seq[last_row])
         n_found = len(found.row)
-        which = np.concatenate([np.searchsorted(rows.entity, chunk.entity[found.row]), live_entity])
-        row = np.concatenate([found.row, rows.last_row[live_entity]])
+        which = np.concatenate([rows.which[found.row], rows.goes_on[live_entity]])
+        row = np.concatenate([found.row, last_row[live_entity]])
         start = np.concatenate([found.start_seq, live_seq])
         end = rows.place[row]
         begin = end - (chunk.seq[row] - start)
         first = rows.first[which]
         order = np.lexsort((end, start, which))
         n_folds = len(self.folds)
-        integer = np.concatenate([bits for _, bits, _ in values])
-        folded = FoldedValues(
-            np.array([function for function, _, _ in values], dtype=np.uint8), integer, integer.view(np.float64),
-            np.concatenate([present for _, _, present in values]),
-        )  # fmt: skip
+        _, integer, present = values[0]
+        if n_folds > 1:  # one after the other
+            integer, present = (np.concatenate([own[part] for own in values]) for part in (1, 2))
+        functions = np.array([function for function, _, _ in values], dtype=np.uint8)
+        folded = FoldedValues(functions, integer, integer.view(np.float64), present)
         matches = FoldedMatches(
             rows.order, np.maximum(begin, first)[order], end[order], rows.entity[which[order]], start[order],
             (begin < first)[order].astype(np.uint8),
@@ -151,9 +170,9 @@ class MatchMeasures:
         back = np.empty(n, dtype=np.int64)
         back[order] = np.arange(n)
         total, seen = total.reshape(n, n_folds)[back], seen.reshape(n, n_folds)[back]
-        length = np.bincount(live_entity, minlength=len(rows.entity)).astype(np.int64)
+        length = np.bincount(live_entity, minlength=len(entity)).astype(np.int64)
         later = {"seq": live_seq, "total": total[n_found:].reshape(-1), "seen": seen[n_found:].reshape(-1)}
-        kept.restore({**later, "length": length}, rows.entity)
+        kept.restore({**later, "length": length}, entity)
         return total[:n_found], seen[:n_found]
 
     def _live_starts(self, entity: I32, last_seq: I64) -> tuple[I64, I64]:
@@ -222,9 +241,15 @@ def _present(column: Column) -> U8:
     return present.astype(np.uint8)
 
 
-def _reals(column: Column) -> tuple[I64, U8]:
-    values: F64 = np.ascontiguousarray(to_float(column))
-    return values.view(np.int64), (~np.isnan(values)).astype(np.uint8)
+def _reals_of(operand: m.Value, column: Column, chunk: Chunk) -> tuple[I64, U8]:
+    """The values as 64-bit floats, by their bits, and which are there; patterns of one chunk share them."""
+    known: tuple[I64, U8] | None = chunk.computed.get(("reals", operand))
+    if known is None:
+        values: F64 = np.ascontiguousarray(to_float(column))
+        values = values if values.flags.writeable else values.copy()  # kernels have one type for both
+        known = values.view(np.int64), (~np.isnan(values)).view(np.uint8)
+        chunk.computed[("reals", operand)] = known
+    return known
 
 
 def _restored(column: Column, total: I64, is_missing: npt.NDArray[np.bool_]) -> Column:
@@ -239,16 +264,20 @@ def _restored(column: Column, total: I64, is_missing: npt.NDArray[np.bool_]) -> 
     return Column(column.kind, total, is_missing.astype(np.uint8), per_unit=column.per_unit)
 
 
-def _by_entity(chunk: Chunk) -> _Rows:
-    known: _Rows | None = chunk.computed.get("rows by entity")
+def _by_word(chunk: Chunk) -> _Rows:
+    known: _Rows | None = chunk.computed.get("rows by word")
     if known is None:
-        order = np.argsort(chunk.entity, kind="stable").astype(np.int32)
-        entity = chunk.entity[order]
-        place = np.empty(len(order), dtype=np.int64)
-        place[order] = np.arange(len(order))
-        first = np.flatnonzero(np.concatenate([[True], entity[1:] != entity[:-1]]))
-        last = np.append(first[1:], len(order)) - 1
-        known = chunk.computed["rows by entity"] = _Rows(order, place, entity[first], first, order[last])
+        n = len(chunk.entity)
+        order, owner, last_row = (np.empty(n, dtype=np.int32) for _ in range(3))
+        place, which, first = (np.empty(n, dtype=np.int64) for _ in range(3))
+        n_words = rows_by_word(chunk.entity, chunk.link, order, place, which, owner, first, last_row)
+        goes_on = np.arange(n_words)
+        if chunk.fresh.any():  # an entity that was forgotten inside of the chunk has several words in it
+            newest_first = np.unique(owner[:n_words][::-1], return_index=True)[1]
+            goes_on = np.sort(n_words - 1 - newest_first)
+        known = chunk.computed["rows by word"] = _Rows(
+            order, place, which, owner[:n_words], first[:n_words], last_row[:n_words], goes_on
+        )
     return known
 
 

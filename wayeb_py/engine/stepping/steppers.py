@@ -36,7 +36,7 @@ class Found:
     place: I32 | None = None
     measured: Mapping[m.Measure, Column] | None = None  # of detections of one pattern, one a detection
 
-    def where(self, chosen: Bool) -> Found:
+    def where(self, chosen: Bool | I64) -> Found:
         """Some of them, without what is measured."""
         place = None if self.place is None else self.place[chosen]
         return Found(self.row[chosen], self.pattern[chosen], self.start_seq[chosen], self.start_ts[chosen], place)
@@ -66,6 +66,25 @@ def of_pattern(parts: list[Found], number: int) -> tuple[list[Found], Found]:
             part = part.where(~is_own)
         others.append(part)
     return others, in_one(own)[0]
+
+
+def by_pattern(parts: list[Found], numbers: Sequence[int]) -> tuple[list[Found], list[Found]]:
+    """Detections of other patterns, and those of each of some."""
+    others: list[Found] = []
+    none, no_rows = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
+    own: list[list[Found]] = [[Found(no_rows, no_rows, none, none)] for _ in numbers]
+    for part in parts:
+        order = np.argsort(part.pattern, kind="stable")
+        in_order = part.pattern[order]
+        begins, ends = (np.searchsorted(in_order, numbers, side=side) for side in ("left", "right"))
+        is_other = np.ones(len(order), dtype=bool)
+        for mine, begin, end in zip(own, begins.tolist(), ends.tolist(), strict=True):
+            if begin < end:
+                mine.append(part.where(order[begin:end]))
+                is_other[order[begin:end]] = False
+        if is_other.any():
+            others.append(part.where(is_other))
+    return others, [in_one(mine)[0] for mine in own]
 
 
 class Coder:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numba as nb
 
-from wayeb_py.kernels.compiled import i64, kernel
+from wayeb_py.kernels.compiled import i32, i64, kernel
 from wayeb_py.kernels.structs import F64, I32, I64, U8, struct
 
 SUM, SUM_AFTER_FIRST, MIN, MAX, MIN_INTEGER, MAX_INTEGER, FIRST, COUNT = range(8)
@@ -130,3 +130,35 @@ def fold_matches(n_matches, values, matches, starts, results):  # type: ignore[n
                 results.integer[at] = integer
             else:
                 results.real[at] = real
+
+
+@kernel(i64(i32[::1], i32[::1], i32[::1], i64[::1], i64[::1], i32[::1], i64[::1], i32[::1]))
+def rows_by_word(entity, link, order, place, which, owner, first, last_row):  # type: ignore[no-untyped-def]
+    """The rows of a chunk, word after word as these first appear, in the order of each; returns the number of words.
+
+    link[row] is the word's row before, or less than 0. order[place[row]] = row; which[row] is the number of its word
+    here, owner[which] the word's entity, first[which] its first place, last_row[which] its last row.
+    """
+    n = entity.shape[0]
+    n_owners = 0
+    for row in range(n):
+        if link[row] < 0:
+            which[row] = n_owners
+            owner[n_owners] = entity[row]
+            first[n_owners] = 0
+            n_owners += 1
+        else:
+            which[row] = which[link[row]]
+        last_row[which[row]] = row
+        first[which[row]] += 1
+    begin = 0
+    for one in range(n_owners):
+        begin, first[one] = begin + first[one], begin
+    for row in range(n):
+        one = which[row]
+        if link[row] < 0:
+            place[row] = first[one]
+        else:
+            place[row] = place[link[row]] + 1
+        order[place[row]] = row
+    return n_owners

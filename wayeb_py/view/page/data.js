@@ -49,6 +49,11 @@ const untilOf = (e) => episodes.decided?.[e] ?? episodes.end[e]; // a silence la
 const episodesOf = Array.from({ length: nEntities }, () => []);
 for (let e = 0; e < nEpisodes; e++) for (const [entity] of spansOf[e]) episodesOf[entity].push(e);
 
+// A forecast is a bar of its entity's row: columns as those of the episodes, where there are any.
+const forecasts = scene.forecasts ?? { entity: [] };
+const forecastsOf = Array.from({ length: nEntities }, () => []);
+forecasts.entity.forEach((entity, f) => forecastsOf[entity].push(f));
+
 let earliest = Infinity;
 let latest = -Infinity;
 for (let row = 0; row < nPoints; row++) {
@@ -56,6 +61,7 @@ for (let row = 0; row < nPoints; row++) {
   if (time[row] > latest) latest = time[row];
 }
 for (let e = 0; e < nEpisodes; e++) if (isSilence(e)) latest = Math.max(latest, untilOf(e));
+for (const until of forecasts.until ?? []) latest = Math.max(latest, until);
 if (!(earliest <= latest)) { earliest = 0; latest = 1; }
 if (earliest === latest) latest = earliest + 1;
 

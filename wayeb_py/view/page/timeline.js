@@ -1,5 +1,5 @@
-// The timeline: a row an entity, a bar an episode, which stands in the rows of both of a pair; a silence is hatched. Only
-// the rows in view are drawn, so their number does not matter.
+// The timeline: a row an entity, a bar an episode, which stands in the rows of both of a pair; a silence is hatched, and
+// a forecast is a shaded bar, the darker the likelier. Only the rows in view are drawn, so their number does not matter.
 
 const timelineCanvas = document.getElementById("timeline");
 const timelineScroll = document.getElementById("timeline-scroll");
@@ -89,6 +89,15 @@ function drawRow(pen, entity, y, width) {
     pen.fillStyle = colours.strong;
     const from = timeX(time[first[entity]], width);
     pen.fillRect(from, middle - 0.5, Math.max(1, timeX(time[first[entity + 1] - 1], width) - from), 1);
+  }
+  for (const f of forecastsOf[entity]) {
+    if (!chosen.patterns.has(forecasts.pattern[f])) continue;
+    const x = Math.max(line.left, timeX(forecasts.from[f], width));
+    const end = Math.min(timeX(forecasts.until[f], width), width - line.right);
+    pen.fillStyle = colourOf[forecasts.pattern[f]];
+    pen.globalAlpha = 0.06 + 0.3 * forecasts.probability[f];
+    if (end > x) pen.fillRect(x, middle - 8, Math.max(2, end - x), 16);
+    pen.globalAlpha = 1;
   }
   const shown = episodesOf[entity].filter((e) => isEpisodeShown(e) && e !== chosen.episode);
   if (chosen.episode >= 0 && episodesOf[entity].includes(chosen.episode)) shown.push(chosen.episode); // above the others

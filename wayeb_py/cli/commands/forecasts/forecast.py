@@ -13,7 +13,7 @@ from wayeb_py.cli.event_files import read_data
 from wayeb_py.cli.exit_codes import explained, misuse
 from wayeb_py.cli.option_groups import grouped
 from wayeb_py.cli.option_values import read_instant
-from wayeb_py.cli.options import AsJson, ChosenPatterns, CleanBy, EventFiles, PatternFiles, Quiet, Since, Until
+from wayeb_py.cli.options import AsJson, ChosenPatterns, CleanBy, PatternFiles, Quiet, Since, Until
 from wayeb_py.cli.pattern_options import PatternOptionsWithPlaces, declared_patterns, select_patterns
 from wayeb_py.run import startup
 
@@ -28,8 +28,19 @@ if TYPE_CHECKING:
 @explained()
 def forecast_patterns(
     files: PatternFiles,
-    data: EventFiles,
     *,
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--data", metavar="PATH...", help="The events: files, folders, globs, as for `wayeb run`."),
+    ] = None,
+    source: Annotated[
+        list[str] | None,
+        typer.Option("--source", metavar="SOURCE", help="In place of --data: events as they arrive, as for `stream`."),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option("--checkpoint", metavar="DIR", help="With --source: keeps how far it got.")
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="With --source: all that is there, and no more.")] = False,
     model: Annotated[
         Path | None, typer.Option("--model", metavar="DIR", help="The folder that `wayeb learn` wrote.")
     ] = None,
@@ -69,7 +80,11 @@ def forecast_patterns(
     patterns = compiling.compile(files, clean=None if clean is None else clean.value)
     patterns = select_patterns(patterns, pattern or declared_patterns(patterns))
     horizons = horizons_of(patterns, ahead, theta)
-    paths = [path for own in read_data(patterns, data).values() for path in own]
+    if (data is None) == (source is None):
+        misuse("say which events: --data PATH for files, --source SOURCE for what arrives")
+    if source is not None and (evaluate is not None or since is not None or until is not None):
+        misuse("--source is for forecasts as events arrive: leave --evaluate, --since and --until out")
+    paths = [path for own in read_data(patterns, data or []).values() for path in own] if source is None else []
     if (model is None) == (evaluate is None):
         misuse("say which: --model DIR makes forecasts, --evaluate FILE.html learns and tries them")
     startup.spare_pandas()
@@ -88,6 +103,13 @@ def forecast_patterns(
         return
     assert model is not None
     tables = load_tables(patterns, model, horizons)
+    if source is not None:
+        from wayeb_py.cli.commands.forecasts.live import forecast_live
+
+        n = forecast_live(patterns, tables, source, checkpoint, out, at_least=at_least, once=once, quiet=quiet)
+        if not quiet:
+            print(f"{n:,} forecasts", file=sys.stderr)
+        return
     summary = forecast(patterns, tables, paths, out, at_least=at_least, since_s=since_s, until_s=until_s)
     if as_json:
         told = {"events": summary.events, "entities": summary.entities, "forecasts": dict(summary.forecasts)}

@@ -1,0 +1,234 @@
+"""What measures and named events cost: the six fleet patterns with them, against the six alone, and other engines.
+
+    wayeb bench measures [--only esper,flink-sql]
+
+In process, one core, by processor time: the six; the six with three measures each; the six with an event that a later
+letter asks for; and forecasts of the six, of which those that are likely become rows. The answers are checked first:
+measures against the events themselves, and named events against the detections that measures select, since a match of
+these patterns is the only one with its end.
+
+Beside them stand the engines that have MATCH_RECOGNIZE, each in a process of its own as in `peers`. What a match
+measures is part of what is compared. The quick size asks none of them unless they are named.
+
+Analysis: a measure is folded over the events of a match once it is found, and over those of starts that are still
+alive at the end of a batch, so its cost follows the matches. A named event makes each start a run of its own until a
+letter fails; an event with which no match can begin costs one look. A forecast is a look-up by the symbol of the event,
+which recognition has found already; a row of it has ten columns, which take longer to write than to find, so that a row
+at every event is measured and not judged.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import wayeb_py
+from benchmarks.experiments.in_memory import with_coded_text
+from benchmarks.experiments.peers import (
+    BUDGET_S,
+    OURS,
+    SMALL,
+    Answer,
+    FailedError,
+    ask,
+    difference,
+    forms,
+)
+from benchmarks.harness.measure import Bound, Experiment, start, stay_on_one_core
+from benchmarks.inputs.fleet_events import QUICK_EVENTS, SIX_PATTERNS, fleet_file, read_fleet
+from benchmarks.peers.in_wayeb import MATCHES
+from benchmarks.peers.peer import MATCH_TASKS, SIX, Form, MissingError
+from benchmarks.references.fleet_in_polars import NEEDED
+from wayeb_py.forecast.operator import ForecastOperator
+from wayeb_py.forecast.tables import Horizon
+from wayeb_py.run.forecasts import learn, load_tables
+
+N_EVENTS = {"quick": QUICK_EVENTS, "usual": 5_000_000, "full": 20_000_000}
+MOST_MEASURED, MOST_NAMED, MOST_FORECAST = 2, 4, 2  # times the six alone
+LIKELY = 0.5
+LEAST_FASTER = 10  # than each peer, for each task
+PEERS = ("duckdb-match", "esper", "flink-sql")
+HOUR_S = 3600
+
+
+def recognise(patterns: wayeb_py.Patterns, events: pa.Table) -> pa.Table:
+    recogniser = wayeb_py.Recogniser(patterns, workers=1, order="sorted")
+    return pa.concat_tables([recogniser.feed(events).to_arrow(), recogniser.finish().to_arrow()])
+
+
+class VehicleEvents:
+    """The events by vehicle, so that a match is a slice of them."""
+
+    def __init__(self, events: pa.Table) -> None:
+        vehicle = events["vehicle_id"].to_numpy()
+        self.order = np.argsort(vehicle, kind="stable")
+        self._vehicles, self._first = np.unique(vehicle[self.order], return_index=True)
+        self.ts = events["ts"].cast(pa.int64()).to_numpy()[self.order] / 1e3
+        columns = (events[name].cast(pa.float64()).to_numpy(zero_copy_only=False) for name in ("speed", "travelled"))
+        self.speed, self.travelled = (column[self.order] for column in columns)
+
+    def spans(self, found: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+        """Where the first and the last event of each match lie."""
+        begin = self._first[np.searchsorted(self._vehicles, found["entity"].to_numpy())]
+        return begin + found["start_seq"].to_numpy(), begin + found["seq"].to_numpy()
+
+
+def measures_hold(found: pa.Table, events: VehicleEvents) -> bool:
+    """Whether each match has the measures of its events."""
+    first, last = events.spans(found)
+    top = found["top"].to_numpy(zero_copy_only=False).astype(np.float64)
+    expected = np.array([greatest(events.speed[a : b + 1]) for a, b in zip(first, last, strict=True)])
+    return bool(
+        (found["n"].to_numpy() == last - first + 1).all()
+        and np.array_equal(found["took"].to_numpy(), events.ts[last] - events.ts[first])
+        and np.array_equal(top, expected, equal_nan=True)
+    )
+
+
+def greatest(values: np.ndarray) -> float:
+    there = values[~np.isnan(values)]
+    return float(there.max()) if len(there) else float("nan")
+
+
+def selected(found: pa.Table, events: VehicleEvents) -> list[tuple[object, ...]]:
+    """The matches of the six in which the last letter, or the one before it, fits the first event."""
+    first, last = events.spans(found)
+    took, name = events.ts[last] - events.ts[first], np.array(found["pattern"].cast(pa.string()).to_pylist())
+    fits = np.where(name == "Route", took < 6 * HOUR_S, took < HOUR_S / 3)
+    is_swing, is_fault = name == "SpeedSwing", np.char.startswith(name, "MovingWith")
+    fits = np.where(is_swing, (events.speed[last - 1] > events.speed[first]) & (took <= HOUR_S), fits)
+    grows = events.travelled[last] > events.travelled[first]
+    fits = np.where(is_fault, grows & (took <= HOUR_S), fits)
+    return in_order(found.filter(pa.array(fits)))
+
+
+def in_order(found: pa.Table, prefix: str = "") -> list[tuple[object, ...]]:
+    names = [name.removeprefix(prefix) for name in found["pattern"].cast(pa.string()).to_pylist()]
+    return sorted(zip(names, *(found[name].to_pylist() for name in ("entity", "seq", "start_seq")), strict=True))
+
+
+def learnt(patterns: wayeb_py.Patterns, n_events: int, folder: Path) -> Callable[[pa.Table, float], pa.Table]:
+    """What makes the forecasts of all patterns, ten minutes ahead, by models of the same events."""
+    learn(patterns, [str(fleet_file(n_events))], folder)
+    tables = load_tables(patterns, folder, [(name, Horizon.parse("10min"), 0.7) for name in patterns.names])
+
+    def forecasts(events: pa.Table, at_least: float) -> pa.Table:
+        operator = ForecastOperator(patterns, tables, at_least=at_least, order="sorted")
+        return pa.concat_tables([*(operator.feed(batch) for batch in events.to_batches()), operator.finish()])
+
+    return forecasts
+
+
+def in_process(experiment: Experiment) -> None:
+    n_events = N_EVENTS[experiment.size]
+    events = with_coded_text(read_fleet(n_events, NEEDED))
+    of_matches = wayeb_py.compile(MATCHES)
+    six = wayeb_py.compile(SIX_PATTERNS)
+    measured, named = (of_matches.select(MATCH_TASKS[task]) for task in ("measured", "named"))
+    by_vehicle = VehicleEvents(events)
+    found, with_measures, with_names = (recognise(patterns, events) for patterns in (six, measured, named))
+    same = in_order(found) == in_order(with_measures, "Measured")
+    experiment.check(f"{found.num_rows:,} detections with measures and without", same)
+    experiment.check("measures are those of the events of each match", measures_hold(with_measures, by_vehicle))
+    expected = selected(found, by_vehicle)
+    experiment.check(f"{len(expected):,} detections by named events", in_order(with_names, "Named") == expected)
+    every = {name.removeprefix("Named") for name in pc.unique(with_names["pattern"].cast(pa.string())).to_pylist()}
+    experiment.check("each of the six is among them", every == set(SIX))
+    with tempfile.TemporaryDirectory() as folder:
+        forecasts = learnt(six, n_events, Path(folder))
+    likely, every_event = forecasts(events, LIKELY), forecasts(events, 0.0)
+    chosen = every_event.filter(pc.greater_equal(every_event["probability"], LIKELY))
+    experiment.check(f"{likely.num_rows:,} likely forecasts of {every_event.num_rows:,}", likely.equals(chosen))
+    stay_on_one_core()
+    seconds = experiment.median_seconds(
+        {
+            "six": lambda: recognise(six, events),
+            "measured": lambda: recognise(measured, events),
+            "named": lambda: recognise(named, events),
+            "forecast": lambda: forecasts(events, LIKELY),
+            "every forecast": lambda: forecasts(events, 0.0),
+        },
+        clock=time.process_time,
+    )
+    names = {
+        "six": "six alone",
+        "measured": "with three measures each",
+        "named": "with a named event each",
+        "forecast": f"with forecasts of each, rows from {LIKELY} on",
+        "every forecast": "with forecasts of each, a row at every event",
+    }
+    experiment.rate_rows(n_events, names)
+    experiment.rate_figure("Measures and named events, one core")
+    experiment.bound_ratio("measures over recognition alone", "measured", "six", MOST_MEASURED, "at most")
+    experiment.bound_ratio("named events over recognition alone", "named", "six", MOST_NAMED, "at most")
+    experiment.bound_ratio("likely forecasts over recognition alone", "forecast", "six", MOST_FORECAST, "at most")
+    more_s = seconds["every forecast"] - seconds["forecast"]
+    experiment.report("a row of a forecast", 1e9 * more_s / (every_event.num_rows - likely.num_rows), "ns")
+
+
+def side_by_side(experiment: Experiment, wanted: tuple[str, ...]) -> None:
+    """Asks the engines, compares what they find and measure, and says how many times as long each takes."""
+    if not wanted:
+        return
+    known = {form.name: form for form in forms()}
+    n_events, budget_s = SMALL[experiment.size], BUDGET_S[experiment.size]
+    tasks = list(MATCH_TASKS)
+    ours = ask(known[OURS], known[OURS].start(), n_events, tasks, budget_s)
+    for number, name in enumerate(wanted):
+        form = known[name]
+        experiment.progress.step(number + 1, len(wanted), f"{form.title}, peer")
+        try:
+            with experiment.watched():
+                answer = ask(form, form.start(), n_events, tasks, budget_s)
+        except MissingError as fault:
+            experiment.row(peer=form.title, said=f"missing: {fault}")
+            continue
+        except FailedError as fault:
+            experiment.row(peer=form.title, said=f"failed: {fault}")
+            experiment.bound(Bound(f"{form.title} answers", 0, 1, "at least", ""), at_every_size=True)
+            continue
+        compare(experiment, form, ours, answer, n_events)
+
+
+def compare(experiment: Experiment, form: Form, ours: Answer, answer: Answer, n_events: int) -> None:
+    for task in MATCH_TASKS:
+        wrong = difference(ours.detections[task], answer.detections[task])
+        experiment.check(f"{form.title}, {task}: {len(ours.detections[task]):,} detections", wrong is None)
+        own_s, their_s = (statistics.median(one.seconds[task]) for one in (ours, answer))
+        experiment.row(
+            peer=form.title,
+            task=task,
+            events=n_events,
+            seconds=their_s,
+            processor_s=statistics.median(answer.processor_s[task]),
+            times_ours=their_s / own_s,
+            lines=form.lines(task),
+        )
+        what = f"{form.title} over ours, {task}"
+        experiment.bound(Bound(what, their_s / own_s, LEAST_FASTER, "at least"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="wayeb bench measures")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--only", default="", help=f"some of {', '.join(PEERS)}, with commas")
+    only = tuple(name for name in parser.parse_args().only.split(",") if name)
+    if set(only) - set(PEERS):
+        parser.error(f"there are {', '.join(PEERS)}")
+    experiment = start("measures", "measures and named events of the six fleet patterns, against recognition alone")
+    side_by_side(experiment, only or (() if experiment.size == "quick" else PEERS))
+    in_process(experiment)
+    experiment.finish()
+
+
+if __name__ == "__main__":
+    main()
