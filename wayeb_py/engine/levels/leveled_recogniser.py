@@ -34,6 +34,7 @@ from wayeb_py.engine.levels.waiting import Arrived, SourceQueue
 from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.engine.rows.detection_id import DETECTION_ID, with_ids
 from wayeb_py.engine.rows.detections import Detections
+from wayeb_py.engine.stepping.shared_values import Asked, SharedValues, asked_of_events
 
 SLICE_S = 0.001  # a lower level gives way after so long
 MOST_ROWS = 1 << 16
@@ -57,7 +58,8 @@ class LeveledRecogniser:
     `shed_s` says for whole levels when events are shed; `sheds=False` sheds, replaces and drops nothing. `decided`:
     another run's decisions hold in place of the clock. `lanes` and `recognisers`, one a lane, may be given, in a state
     of their own; `most_rows` bounds a slice. With `episodes`, episodes leave instead of detections. `partitioned`:
-    sources are the partitions that a clock follows.
+    sources are the partitions that a clock follows. shares=False: every lane computes for itself what several ask of an
+    event.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class LeveledRecogniser:
         most_rows: int = MOST_ROWS,
         episodes: bool = False,
         partitioned: bool = False,
+        shares: bool = True,
     ) -> None:
         self.patterns, self.lanes = patterns, list(lanes_of(patterns, shed_s) if lanes is None else lanes)
         self.decided, self.sheds = decided, sheds
@@ -86,6 +89,7 @@ class LeveledRecogniser:
         self._readers = {
             name: [nth for nth, one in enumerate(self.recognisers) if one.reads(name)] for name in self._streams
         }
+        self._asked = {name: self._asked_by(name, lanes) for name, lanes in self._readers.items() if shares}
         self.sources: dict[str, SourceQueue] = {}
         self._rows = [1] * len(self.lanes)  # that a slice may have, until it is known how long they take
         self._skipped_rows = [1024] * len(self.lanes)  # the same for events that are shed
@@ -100,6 +104,19 @@ class LeveledRecogniser:
         """How many events wait for some lane."""
         return sum(queue.end - queue.batches[0].first for queue in self.sources.values() if queue.batches)
 
+    @property
+    def first_behind(self) -> int | None:
+        """The most urgent lane that events wait for."""
+        return next((lane for lane in range(len(self.lanes)) if self.is_behind(lane)), None)
+
+    def waits_for_more(self, lane: int) -> bool:
+        """Whether a lane's next slice has room for more events than wait for it."""
+        return sum(queue.n_waiting(lane) for queue in self.sources.values()) < self._rows[lane]
+
+    def replaces(self, queue: SourceQueue) -> bool:
+        """Whether newer events of a source take the place of those that wait."""
+        return self.sheds and self._streams[queue.stream].replaces
+
     def is_behind(self, lane: int) -> bool:
         """Whether events wait for a lane."""
         return any(queue.n_waiting(lane) for queue in self.sources.values())
@@ -107,8 +124,15 @@ class LeveledRecogniser:
     def source(self, name: str, stream: str, first: int = 0) -> SourceQueue:
         """The queue of a source, which begins with the event of this number if it is new."""
         if name not in self.sources:
-            self.sources[name] = SourceQueue(name, stream, self._readers[stream], len(self.lanes), first)
+            shared = SharedValues(self._asked.get(stream, {}))
+            own = shared if shared.is_needed else None
+            self.sources[name] = SourceQueue(name, stream, self._readers[stream], len(self.lanes), first, own)
         return self.sources[name]
+
+    def _asked_by(self, stream: str, lanes: list[int]) -> dict[int, Asked]:
+        """What each lane asks of the events of a stream."""
+        parts = {lane: self.recognisers[lane].patterns.by_stream.get(stream) for lane in lanes}
+        return {lane: frozenset() if part is None else asked_of_events(part.single) for lane, part in parts.items()}
 
     def arrive(
         self, events: Any, stream: str | None = None, arrived_s: float | None = None, source: str | None = None
@@ -183,6 +207,8 @@ class LeveledRecogniser:
             return self.leave(lane, recogniser.of(queue.stream).nothing(), shed, now_s - began_s)
         if batch.num_rows:
             partition = queue.name if self._partitioned and recogniser.has_clock else None
+            if queue.shared is not None:
+                recogniser.lend(None if gone else queue.shared.of(lane, begin), queue.stream)
             found = recogniser.feed(batch, queue.stream, partition)
         else:
             found = recogniser.of(queue.stream).nothing()
@@ -251,7 +277,7 @@ class LeveledRecogniser:
 
     def _replace(self, queue: SourceQueue, arrived: Arrived) -> list[Decision]:
         stream = self._streams[queue.stream]
-        if not stream.replaces or not self.sheds or stream.key is None or stream.time is None:
+        if not self.replaces(queue) or stream.key is None or stream.time is None:
             return []
         if self.decided is not None:
             kept = self.decided.held("replace", queue.name, -1, arrived.first, arrived.end)
