@@ -29,6 +29,7 @@ from wayeb_py.engine.arrival.input_tables import as_table
 from wayeb_py.engine.levels.decisions import Decision, Decisions, Made, StaleFound, ranges
 from wayeb_py.engine.levels.lanes import Lane, lanes_of
 from wayeb_py.engine.levels.level_tally import LevelTally
+from wayeb_py.engine.levels.slice_sizes import SliceSizes
 from wayeb_py.engine.levels.validity import Validity
 from wayeb_py.engine.levels.waiting import Arrived, SourceQueue
 from wayeb_py.engine.recogniser import Recogniser
@@ -80,7 +81,7 @@ class LeveledRecogniser:
     ) -> None:
         self.patterns, self.lanes = patterns, list(lanes_of(patterns, shed_s) if lanes is None else lanes)
         self.decided, self.sheds = decided, sheds
-        self._clock, self._slice_s, self._most_rows, self._episodes = clock, slice_s, most_rows, episodes
+        self._clock, self._most_rows, self._episodes = clock, most_rows, episodes
         selected = [patterns.select(lane.names) for lane in self.lanes] if recognisers is None else []
         self.recognisers = [Recogniser(own, listens=False) for own in selected] if recognisers is None else recognisers
         self._partitioned = partitioned
@@ -91,8 +92,9 @@ class LeveledRecogniser:
         }
         self._asked = {name: self._asked_by(name, lanes) for name, lanes in self._readers.items() if shares}
         self.sources: dict[str, SourceQueue] = {}
-        self._rows = [1] * len(self.lanes)  # that a slice may have, until it is known how long they take
-        self._skipped_rows = [1024] * len(self.lanes)  # the same for events that are shed
+        # The first slices are small, until it is known how long they take; skipping events costs less.
+        self._sizes = [SliceSizes(slice_s, 1, most_rows) for _ in self.lanes]
+        self._skipped_sizes = [SliceSizes(slice_s, 1024, most_rows) for _ in self.lanes]
         self.tallies: dict[Level, LevelTally] = {lane.level: LevelTally() for lane in self.lanes}
 
     @property
@@ -111,7 +113,7 @@ class LeveledRecogniser:
 
     def waits_for_more(self, lane: int) -> bool:
         """Whether a lane's next slice has room for more events than wait for it."""
-        return sum(queue.n_waiting(lane) for queue in self.sources.values()) < self._rows[lane]
+        return sum(queue.n_waiting(lane) for queue in self.sources.values()) < self._rows(lane)
 
     def replaces(self, queue: SourceQueue) -> bool:
         """Whether newer events of a source take the place of those that wait."""
@@ -202,7 +204,7 @@ class LeveledRecogniser:
             tally.shed += n_shed
             if n_shed < batch.num_rows:
                 tally.took(max(0.0, now_s - times[0][0]), batch.num_rows - n_shed)
-            self._learn(self._skipped_rows, lane, end - begin, now_s - began_s)
+            self._skipped_sizes[lane].note(end - begin, now_s - began_s)
             queue.clear()
             return self.leave(lane, recogniser.of(queue.stream).nothing(), shed, now_s - began_s)
         if batch.num_rows:
@@ -213,7 +215,7 @@ class LeveledRecogniser:
         else:
             found = recogniser.of(queue.stream).nothing()
         now_s = self._clock.steady_s()
-        self._learn(self._rows, lane, end - begin, now_s - began_s)
+        self._sizes[lane].note(end - begin, now_s - began_s)
         for arrived_s, n in times:
             tally.took(max(0.0, now_s - arrived_s), n)
         queue.clear()
@@ -230,7 +232,7 @@ class LeveledRecogniser:
     def _judge(self, lane: int, queue: SourceQueue, until: int) -> tuple[bool, int]:
         """Whether a lane's next events are shed, and up to which number that holds and a slice goes."""
         begin, shed_s = queue.at[lane], self.lanes[lane].shed_s
-        end = min(until, begin + self._rows[lane])
+        end = min(until, begin + self._rows(lane))
         if self.decided is not None:
             were = self.decided.held("shed", queue.name, lane, begin, until)
             if not were:
@@ -240,15 +242,11 @@ class LeveledRecogniser:
         if shed_s is None or not self.sheds:
             return False, end
         old = queue.old_end(lane, self._clock.steady_s() - float(shed_s))
-        return (True, min(until, old, begin + self._skipped_rows[lane])) if old > begin else (False, end)
+        return (True, min(until, old, begin + self._skipped_sizes[lane].rows)) if old > begin else (False, end)
 
-    def _learn(self, rows: list[int], lane: int, n_rows: int, took_s: float) -> None:
-        """The next slice of a lane takes as many rows as fit into its time, at most twice as many as before."""
-        if took_s > 0 and lane > 0:
-            fitting = int(n_rows * self._slice_s / took_s)
-            rows[lane] = max(1, min(fitting, 2 * rows[lane], self._most_rows))
-        else:
-            rows[lane] = self._most_rows
+    def _rows(self, lane: int) -> int:
+        """The events of a lane's next slice: those of the most urgent lane have nothing to give way to."""
+        return self._sizes[lane].rows if lane > 0 else self._most_rows
 
     def leave(self, lane: int, found: Detections, decisions: Sequence[Made] = (), took_s: float = 0.0) -> Left:
         """Marks or drops what leaves too late."""
