@@ -2,8 +2,9 @@
 
     senders, a thread a stream ──tcp──▶ the process ──standard output──▶ collector, which notes when each line came
 
-A line is sent when it is due, whether or not the ones before were taken: where the process makes its sender wait, the
-waiting counts. An event's time is when it was due, in microseconds since the first, so a detection's line says all.
+The first lines are sent at once, and the clock begins when something has come out: starting does not count. From then
+on a line is sent when it is due, whether or not the ones before were taken: where the process makes its sender wait,
+the waiting counts. An event's time is when it was due, in microseconds since the first, so a detection's line says all.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from wayeb_py.arrays import F64, I64
 
 PACE_S = 0.0005
 MOST_BYTES = 1 << 16  # of one send
+PRELUDE_US, MOST_BEFORE = 1_000_000, 2_000  # due so early, and lines: sent before the clock begins
 START_S = 120.0  # until a process listens, or calls
 _FOUND = re.compile(rb'"pattern": ?"(\w+)".*?"ts": ?(\d+)')
 
@@ -51,13 +53,16 @@ def render(offered: Offered) -> Rendered:
 class Sender(threading.Thread):
     """Sends the lines of one stream when they are due, until a time."""
 
-    def __init__(self, connection: socket.socket, lines: Rendered, began_s: float, until_s: float) -> None:
+    def __init__(
+        self, connection: socket.socket, lines: Rendered, began_s: float, until_s: float, n_before: int
+    ) -> None:
         super().__init__(daemon=True)
         self._connection, self._lines, self._began_s, self._until_s = connection, lines, began_s, until_s
-        self.n_sent = 0
+        self.n_sent = n_before
 
     def run(self) -> None:
-        lines, view, at = self._lines, memoryview(self._lines.data), 0
+        lines, view = self._lines, memoryview(self._lines.data)
+        at = int(lines.ends[self.n_sent - 1]) if self.n_sent else 0
         with contextlib.suppress(OSError):  # the process has ended
             while (now_s := time.monotonic()) < self._until_s and self.n_sent < len(lines.due_us):
                 due = int(np.searchsorted(lines.due_us, (now_s - self._began_s) * 1e6, side="right"))
@@ -122,11 +127,16 @@ def drive(
             name: _called(listeners[name], process, said) if calls else _call(port, process, said)
             for name, port in ports.items()
         }
-        began_s = time.monotonic()
-        senders = [Sender(connections[one.stream], one, began_s, began_s + seconds) for one in lines]
+        before_us = min(PRELUDE_US, *(int(one.due_us[min(MOST_BEFORE, len(one.due_us) - 1)]) for one in lines))
+        n_before = {one.stream: _send_prelude(connections[one.stream], one, before_us) for one in lines}
+        _wait_for_output(collector, process, said)
+        began_s = time.monotonic() - before_us / 1e6
+        senders = [
+            Sender(connections[one.stream], one, began_s, began_s + seconds, n_before[one.stream]) for one in lines
+        ]
         for sender in senders:
             sender.start()
-        time.sleep(seconds)
+        time.sleep(began_s + seconds - time.monotonic())
         if process.poll() is not None:
             raise SystemExit(f"the process has ended: {said.read_text()[-2000:]}")
         resident_mb, cpu_s = _resident_mb(process.pid), _cpu_s(process.pid)
@@ -182,6 +192,21 @@ def hear(
         {one.stream: one for one in offered},
         run,
     )
+
+
+def _send_prelude(connection: socket.socket, lines: Rendered, before_us: int) -> int:
+    """Sends the first lines at once; how many those are."""
+    n = int(np.searchsorted(lines.due_us, before_us))
+    connection.sendall(lines.data[: int(lines.ends[n - 1])] if n else b"")
+    return n
+
+
+def _wait_for_output(collector: Collector, process: subprocess.Popen[bytes], said: Path) -> None:
+    until_s = time.monotonic() + START_S
+    while not collector.parts:
+        if process.poll() is not None or time.monotonic() > until_s:
+            raise SystemExit(f"nothing came out: {said.read_text()[-2000:]}")
+        time.sleep(0.01)
 
 
 def free_ports(n: int) -> list[int]:

@@ -13,8 +13,6 @@ least once; the stream waits for them (`outbox`).
 from __future__ import annotations
 
 import socket
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
@@ -99,6 +97,9 @@ class Webhook:
         self._url = url
 
     def deliver(self, item: Item) -> None:
+        import urllib.error  # for start-up time, and memory
+        import urllib.request
+
         name, line = item
         headers = {"Content-Type": "application/json", "X-Detection-Id": name, "Idempotency-Key": name}
         request = urllib.request.Request(self._url, line, headers, method="POST")

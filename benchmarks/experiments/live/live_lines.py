@@ -46,7 +46,7 @@ def render(events: pa.Table, due_us: np.ndarray) -> Rendered:
 
 def text() -> str:
     """The six patterns, each of which emits the number of its last event."""
-    lines = SIX_PATTERNS.read_text().splitlines()
+    lines = SIX_PATTERNS.read_text().replace("    attr status", "    attr number number\n    attr status").splitlines()
     return "\n".join(f"{line} emit number" if line.startswith("pattern ") else line for line in lines) + "\n"
 
 
