@@ -79,6 +79,9 @@ EXPERIMENTS = (
         "kept_rows", "what a rule keeps over time, against windows and reference counts", 60, 6, True, "rules"
     ),
     CatalogueEntry(
+        "lagging_stream", "what a rule of two streams keeps while one of them lags", 30, 5, True, "rules"
+    ),
+    CatalogueEntry(
         "live_levels", "live: latency by level against the load, over TCP, with Flink beside it", 240, 60, True, "live"
     ),
     CatalogueEntry("live_priorities", "live: with and without priorities, periodic, sporadic", 120, 20, True, "live"),

@@ -108,6 +108,13 @@ class Run:
     cpu_s: float
 
 
+def leave_core(core: int = 0) -> None:
+    """Keeps this process off the core on which others are measured, where there is another."""
+    others = os.sched_getaffinity(0) - {core}
+    if others:
+        os.sched_setaffinity(0, others)
+
+
 def drive(
     command: Sequence[str], lines: Sequence[Rendered], ports: dict[str, int], seconds: float, folder: Path, *,
     calls: bool = False, core: int = 0,

@@ -8,9 +8,11 @@ own.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,17 +21,18 @@ from benchmarks.loads.offered import PATTERNS, Offered
 from wayeb_py.arrays import F64, I64
 from wayeb_py.clock import Clock
 from wayeb_py.engine.levels.leveled_recogniser import Left, LeveledRecogniser
+from wayeb_py.engine.rows.detections import Detections
 
 
 class ProcessorClock:
-    """Seconds of this thread's processor time, and those that were skipped."""
+    """Seconds of this thread's processor time, or of the whole process, and those that were skipped."""
 
-    def __init__(self) -> None:
-        self._offset_s = -time.thread_time()
+    def __init__(self, used_s: Callable[[], float] = time.thread_time) -> None:
+        self._used_s, self._offset_s = used_s, -used_s()
         self.clock = Clock(self.now_s, self.now_s, self.skip)
 
     def now_s(self) -> float:
-        return time.thread_time() + self._offset_s
+        return self._used_s() + self._offset_s
 
     def skip(self, s: float) -> None:
         """Lets time pass."""
@@ -38,9 +41,9 @@ class ProcessorClock:
     @contextmanager
     def paused(self) -> Iterator[None]:
         """No time passes inside."""
-        began_s = time.thread_time()
+        began_s = self._used_s()
         yield
-        self._offset_s -= time.thread_time() - began_s
+        self._offset_s -= self._used_s() - began_s
 
 
 @dataclass(slots=True)
@@ -99,3 +102,14 @@ def serve(recogniser: LeveledRecogniser, offered: Sequence[Offered], clock: Proc
         clock.skip(max(0.0, float(min(waiting)) / 1e6 - now_s))
     served.until_s = clock.now_s()
     return served
+
+
+def slow(recogniser: LeveledRecogniser, clock: ProcessorClock, an_event_s: float) -> None:
+    """Makes recognition take so much longer for each event."""
+    for own in recogniser.recognisers:
+        vars(own)["feed"] = partial(_slowed, own.feed, clock, an_event_s)
+
+
+def _slowed(feed: Callable[..., Detections], clock: ProcessorClock, an_event_s: float, batch: Any, *others: Any) -> Any:
+    clock.skip(an_event_s * len(batch))
+    return feed(batch, *others)

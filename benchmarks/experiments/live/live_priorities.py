@@ -2,8 +2,9 @@
 
 Three streams have a pattern each: `High` and `Low` get a thousand events a second, the middle one as many as a share of
 what this machine can do. Events arrive at equal distances, or in bursts of up to forty. Without priorities the three
-are alike, and the event that has waited longest is next. The clock is the processor time of this process, so that other
-processes do not disturb: see `benchmarks/loads/processor_clock.py`.
+are alike, and the event that has waited longest is next. The recogniser is slowed by ten microseconds an event. The
+clock is the processor time of this process, so that other processes do not disturb: see
+`benchmarks/loads/processor_clock.py`.
 
 Analysis: without priorities all levels wait for each other's events, and above the capacity all of them wait ever
 longer. With them the highest waits for the slice of work that is under way when it arrives, a millisecond at most, and
@@ -17,7 +18,7 @@ import numpy as np
 import wayeb_py
 from benchmarks.harness.measure import Bound, Experiment, Figure, start, stay_on_one_core
 from benchmarks.loads.offered import LEVELS, Offered, offer, periodic, sporadic, text_of
-from benchmarks.loads.processor_clock import ProcessorClock, Served, serve
+from benchmarks.loads.processor_clock import ProcessorClock, Served, serve, slow
 from wayeb_py.engine.levels.leveled_recogniser import LeveledRecogniser
 
 SEED = 31
@@ -25,6 +26,8 @@ RATE = 1_000.0  # of the highest and the lowest level
 SHARES = (0.0, 0.5, 0.9, 1.2, 2.0)  # of the capacity, for the middle level
 SECONDS = {"quick": 0.5, "usual": 4.0, "full": 20.0}
 MOST_GROWTH = 1.5
+AN_EVENT_S = 10e-6  # by which the recogniser is slowed, so that an overload is a load that can be made
+FLOOD = 400_000.0  # events a second that nobody takes
 ARRIVALS = {"periodic": periodic, "sporadic": sporadic}
 
 
@@ -44,13 +47,13 @@ def run(offered: list[Offered], priorities: bool) -> tuple[Served, LeveledRecogn
             for own in recogniser.recognisers:
                 if own.reads(one.stream):
                     own.bind(one.events.schema, one.stream)
+        slow(recogniser, clock, AN_EVENT_S)
     return serve(recogniser, offered, clock), recogniser
 
 
 def capacity(seconds: float) -> float:
     """Events a second of the middle level that are done where as many wait as anyone could want."""
-    rate = 4_000_000.0
-    offered = streams(rate, seconds / 8, "periodic")
+    offered = streams(FLOOD, seconds / 4, "periodic")
     run(offered, priorities=True)  # compiled, and loaded
     served, _ = run(offered, priorities=True)
     return offered[1].n / served.until_s

@@ -93,7 +93,7 @@ class LeveledRecogniser:
         self._asked = {name: self._asked_by(name, lanes) for name, lanes in self._readers.items() if shares}
         self.sources: dict[str, SourceQueue] = {}
         # The first slices are small, until it is known how long they take; skipping events costs less.
-        self._sizes = [SliceSizes(slice_s, 1, most_rows) for _ in self.lanes]
+        self._sizes = [SliceSizes(slice_s, 1 if lane else 1024, most_rows) for lane in range(len(self.lanes))]
         self._skipped_sizes = [SliceSizes(slice_s, 1024, most_rows) for _ in self.lanes]
         self.tallies: dict[Level, LevelTally] = {lane.level: LevelTally() for lane in self.lanes}
 
@@ -245,8 +245,9 @@ class LeveledRecogniser:
         return (True, min(until, old, begin + self._skipped_sizes[lane].rows)) if old > begin else (False, end)
 
     def _rows(self, lane: int) -> int:
-        """The events of a lane's next slice: those of the most urgent lane have nothing to give way to."""
-        return self._sizes[lane].rows if lane > 0 else self._most_rows
+        """The events of a lane's next slice: the most urgent lane has nothing to give way to, but where it sheds events
+        would grow old inside a long slice."""
+        return self._sizes[lane].rows if lane > 0 or self.lanes[lane].shed_s is not None else self._most_rows
 
     def leave(self, lane: int, found: Detections, decisions: Sequence[Made] = (), took_s: float = 0.0) -> Left:
         """Marks or drops what leaves too late."""

@@ -20,7 +20,7 @@ import pyarrow.types as pt
 FEW_ROWS = 32
 MANY_TIMES = 20_000  # from so many on, looking texts up is worth making the tables to look them up in
 _FORMULA = r"^[=+\-@\t\r]"  # what makes a cell of text a formula in a spreadsheet
-_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 (of texts that say their zone themselves)
+_EPOCH = datetime(1970, 1, 1)
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _FIRST_S, _BEYOND_S = -30_610_224_000, 253_402_300_800  # the years 1000 to 9999, which have four digits
 
