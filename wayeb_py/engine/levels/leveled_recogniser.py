@@ -215,11 +215,12 @@ class LeveledRecogniser:
         else:
             found = recogniser.of(queue.stream).nothing()
         now_s = self._clock.steady_s()
-        self._sizes[lane].note(end - begin, now_s - began_s)
         for arrived_s, n in times:
             tally.took(max(0.0, now_s - arrived_s), n)
         queue.clear()
-        return self.leave(lane, found, took_s=now_s - began_s)
+        left = self.leave(lane, found, took_s=now_s - began_s)
+        self._sizes[lane].note(end - begin, self._clock.steady_s() - began_s)
+        return left
 
     def _skip(self, recogniser: Recogniser, batch: pa.RecordBatch, stream: str, numbers: list[int]) -> list[int]:
         """Skips events; returns the numbers of those whose absence can change a detection."""
