@@ -68,7 +68,7 @@ class Report:
     def __enter__(self) -> Report:
         reporting = self.reporting
         if reporting.metrics_file is not None or reporting.metrics_port is not None:
-            from wayeb_py.parallel.health.exporter import MetricsFile, MetricsServer  # for memory: it serves HTTP
+            from wayeb_py.parallel.health.exporter import MetricsFile, MetricsServer  # for start-up time
         if reporting.metrics_file is not None:
             self._file = MetricsFile(reporting.metrics_file)
         if reporting.metrics_port is not None:

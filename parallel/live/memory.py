@@ -27,7 +27,7 @@ def settle_objects() -> None:
 
 
 def give_back() -> None:
-    """Gives back what nobody uses; nothing where the system has no way."""
+    """Gives back what is not used; nothing where the system has no way."""
     gc.freeze()
     pa.default_memory_pool().release_unused()
     if not sys.platform.startswith("linux"):

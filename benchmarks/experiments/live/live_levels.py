@@ -32,7 +32,7 @@ RATE = 500.0  # of the highest and the lowest level
 SHARES = {"quick": (0.0, 2.0), "usual": (0.0, 0.5, 0.9, 1.2, 2.0), "full": (0.0, 0.25, 0.5, 0.75, 0.9, 1.2, 1.5, 2.0)}
 SECONDS = {"quick": (3.0, 2.0), "usual": (5.0, 10.0), "full": (10.0, 60.0)}  # that do not count, and those that do
 TIMELY_S = 0.1
-FLOOD = 600_000.0  # lines a second that nobody takes
+FLOOD = 600_000.0  # lines a second beyond what can be done
 MOST_GROWTH, LEAST_BELOW = 1.5, 20.0
 
 Run = Callable[[list[Offered], float, Path], Heard]
@@ -51,7 +51,7 @@ def ours(offered: list[Offered], seconds: float, folder: Path) -> Heard:
 
 
 def flink(offered: list[Offered], seconds: float, folder: Path) -> Heard:
-    from benchmarks.peers.in_flink_levels import command
+    from benchmarks.peers.jvm.flink_levels import command
 
     folder.mkdir(parents=True)
     ports = dict(zip((one.stream for one in offered), free_ports(len(offered)), strict=True))

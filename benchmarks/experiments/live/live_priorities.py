@@ -27,7 +27,7 @@ SHARES = (0.0, 0.5, 0.9, 1.2, 2.0)  # of the capacity, for the middle level
 SECONDS = {"quick": 0.5, "usual": 4.0, "full": 20.0}
 MOST_GROWTH = 1.5
 AN_EVENT_S = 10e-6  # by which the recogniser is slowed, so that an overload is a load that can be made
-FLOOD = 400_000.0  # events a second that nobody takes
+FLOOD = 400_000.0  # events a second beyond what can be done
 ARRIVALS = {"periodic": periodic, "sporadic": sporadic}
 
 

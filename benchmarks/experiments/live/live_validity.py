@@ -28,7 +28,7 @@ from wayeb_py.engine.recogniser import Recogniser
 SEED = 32
 VALID_MS, SHED_MS = 50, 25
 AN_EVENT_S = 10e-6  # by which the recogniser is slowed, so that an overload is a load that can be made
-FLOOD = 400_000.0  # events a second that nobody takes
+FLOOD = 400_000.0  # events a second beyond what can be done
 SHARES = (0.5, 0.9, 1.5, 2.0, 3.0)
 SECONDS = {"quick": 0.5, "usual": 4.0, "full": 20.0}
 LEAST_TIMELY = 0.5  # of what is timely at nine tenths of the capacity

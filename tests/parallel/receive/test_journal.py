@@ -47,7 +47,7 @@ def test_one_wait_for_the_disk_serves_all_that_arrived_meanwhile(
     assert waits.wait(60)
     for number in range(1, 101):
         journal.append([line(number)])
-    assert journal.safe_end == 0  # nobody sees what a crash could take back
+    assert journal.safe_end == 0  # the stream sees nothing that a crash could take back
     may_go.set()
     assert journal.wait_safe(101)
     assert len(forced) == 2
