@@ -190,8 +190,8 @@ class LeveledLoop(Loop):
             failpoints.reach("leave")
 
     def _keep(self, begun: Offset) -> None:
-        """Keeps how far the batch is, where detections leave before it ends."""
-        if self.prompt is not None and self._note is not None and not self._planned:
+        """Keeps how far the batch is, where detections leave before it ends and depend on what the clock decides."""
+        if self.prompt is not None and self._note is not None and not self._planned and self.keeper.leveled.decides:
             places = self.keeper.places(begun.at, self._decided[self._n_noted :])
             self._note(self._batch.number, replace(begun, levels=places.to_json()))
             self._n_noted = len(self._decided)

@@ -102,6 +102,13 @@ class LeveledRecogniser:
         return not any(queue.batches for queue in self.sources.values())
 
     @property
+    def decides(self) -> bool:
+        """Whether the clock can decide anything besides the order of work."""
+        replaces = any(stream.replaces for stream in self._streams.values())
+        sheds = self.sheds and (replaces or any(lane.shed_s is not None for lane in self.lanes))
+        return sheds or self._validity.asks
+
+    @property
     def n_waiting(self) -> int:
         """How many events wait for some lane."""
         return sum(queue.end - queue.batches[0].first for queue in self.sources.values() if queue.batches)
