@@ -211,5 +211,6 @@ ENGINES: dict[str, Callable[[Job], Found]] = {
     "simulated": lambda job: fed(job, random_cuts(job), limits=SIMULATED),
     "simulated without an automaton": lambda job: fed(job, random_cuts(job), limits=Limits(dfa_states=0)),
     "simulated, saved and restored": lambda job: fed(job, random_cuts(job), limits=SIMULATED, restored=True),
+    "live": lambda job: live(job, random_cuts(job)[:1]),
 }
 """Run for every job; `in_one_call` besides for those that are put in order."""

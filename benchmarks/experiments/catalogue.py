@@ -78,6 +78,17 @@ EXPERIMENTS = (
     CatalogueEntry(
         "kept_rows", "what a rule keeps over time, against windows and reference counts", 60, 6, True, "rules"
     ),
+    CatalogueEntry(
+        "lagging_stream", "what a rule of two streams keeps while one of them lags", 30, 5, True, "rules"
+    ),
+    CatalogueEntry(
+        "live_levels", "live: latency by level against the load, over TCP, with Flink beside it", 240, 60, True, "live"
+    ),
+    CatalogueEntry("live_priorities", "live: with and without priorities, periodic, sporadic", 120, 20, True, "live"),
+    CatalogueEntry("live_sharing", "live: levels that ask the same, with and without sharing", 60, 10, True, "live"),
+    CatalogueEntry("live_validity", "live: timely detections with and without shedding; rules", 90, 15, True, "live"),
+    CatalogueEntry("live_queues", "live: what waiting by level costs, against feeding directly", 60, 15, True, "live"),
+    CatalogueEntry("live_lines", "live: 100,000 lines/s over TCP to lines out, and memory", 60, 20, True, "live"),
     CatalogueEntry("maritime", "six maritime patterns from Parquet, against reading alone", 90, 10),
     CatalogueEntry(
         "spark_batch",

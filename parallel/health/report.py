@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wayeb_py.parallel.health.exporter import MetricsFile, MetricsServer
 from wayeb_py.parallel.health.log_lines import Form, LogLines, duration
 from wayeb_py.parallel.health.stream_view import Health, StreamView
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from wayeb_py.parallel.health.exporter import MetricsFile, MetricsServer
     from wayeb_py.parallel.health.screen import Screen
     from wayeb_py.parallel.health.stream_summary import StreamSummary
     from wayeb_py.parallel.sinks.sinks import Batch
@@ -67,6 +67,8 @@ class Report:
 
     def __enter__(self) -> Report:
         reporting = self.reporting
+        if reporting.metrics_file is not None or reporting.metrics_port is not None:
+            from wayeb_py.parallel.health.exporter import MetricsFile, MetricsServer  # for start-up time
         if reporting.metrics_file is not None:
             self._file = MetricsFile(reporting.metrics_file)
         if reporting.metrics_port is not None:

@@ -3,7 +3,8 @@
     log ──▶ ranges ──▶ events that wait ──▶ lane by lane, the most urgent first ──▶ detections out
                                         └── a batch ends ──▶ where each lane is, and what was decided ──▶ `commits`
 
-The loop looks for more between two slices of work, so that a lower lane gives way within a millisecond. A batch ends by
+The loop looks for more between two slices of work, so that a lower lane gives way within a millisecond. What only lower
+lanes read waits in its log while a higher one has work, and is read some milliseconds' worth at a time. A batch ends by
 the clock and not when everything is taken: lanes may be behind, and the next batch goes on from where they are. What
 was decided by the clock is in the batch's offset before anything that depends on it leaves: for an output that takes
 detections at once it is noted before each of them (`batch_ledger`).
@@ -28,6 +29,7 @@ from wayeb_py.parallel.live.lane_places import LanePlaces
 from wayeb_py.parallel.live.lane_results import LaneResults
 from wayeb_py.parallel.live.live_lanes import LiveLanes
 from wayeb_py.parallel.live.loop import POLL_S, Loop, LoopOptions, OpenBatch
+from wayeb_py.parallel.live.step_sizes import LONG_READ, SHORT_READ, ReadSizes
 from wayeb_py.parallel.logs.log import OffsetRange, Offsets
 from wayeb_py.parallel.recovery.offset import Offset, refuse_shorter, share_out
 from wayeb_py.parallel.sinks.sinks import Batch
@@ -67,6 +69,7 @@ class LeveledLoop(Loop):
             inputs, lanes.types, lanes, committer, gauge, options,
             number=number, since=since, prompt=prompt, clock=clock,
         )  # fmt: skip
+        self._reading = ReadSizes(SHORT_READ if self._is_woken else LONG_READ)
 
     def step(self) -> bool:
         """Lets events arrive, works for a moment, and ends the batch where it is time; False if there was nothing to
@@ -130,16 +133,40 @@ class LeveledLoop(Loop):
             if not seen or seen[-1][0] < end:
                 seen.append((end, now_s))
         start = batch.taken | {p: self._start(p) for p in latest if p not in batch.taken}
-        until = share_out(start, latest, self._sizes.range_rows(self.options.max_rows))
+        until = start | share_out(start, self._next_offered(start, latest), self._reading.rows(self.options.max_rows))
         ranges = [OffsetRange(p, start[p], end) for p, end in sorted(until.items()) if end > start[p]]
         if self._must_follow(until, ranges):
             self.end_batch(until)
+        began_s = self.clock.steady_s()
         self.take(ranges, until)
+        self._reading.note(sum(one.end - one.start for one in ranges), self.clock.steady_s() - began_s)
         is_behind = any(until[p] < latest[p] for p in latest)
         if is_behind:
             self._arrived.set()
             self._looked_s = -1.0
         return bool(ranges), is_behind
+
+    def _next_offered(self, start: Offsets, latest: Offsets) -> Offsets:
+        """The partitions that are read next, and how far they go: those of the most urgent lane that has something to
+        read, unless a lane that is more urgent has work."""
+        leveled = self.keeper.leveled
+        by_lane: dict[int, Offsets] = {}
+        for partition, end in latest.items():
+            if end > start[partition]:
+                queue = leveled.source(partition, self.inputs.stream_of(partition))
+                by_lane.setdefault(min(queue.lanes, default=0), {})[partition] = end
+        busy = leveled.first_behind
+        for lane, own in sorted(by_lane.items()):
+            if lane == 0 or busy is None or lane < busy or (lane == busy and self._wants_more(lane, own)):
+                return own
+        return {}
+
+    def _wants_more(self, lane: int, partitions: Offsets) -> bool:
+        """Whether partitions are read on though a lane has events of them: newer ones may replace those, and a slice
+        should be full."""
+        leveled = self.keeper.leveled
+        queues = [leveled.sources[partition] for partition in partitions]
+        return any(leveled.replaces(queue) for queue in queues) or leveled.waits_for_more(lane)
 
     def _arrived_s(self, offsets: OffsetRange) -> float | None:
         """When the first event of a range was first seen in the log."""
@@ -163,8 +190,8 @@ class LeveledLoop(Loop):
             failpoints.reach("leave")
 
     def _keep(self, begun: Offset) -> None:
-        """Keeps how far the batch is, where detections leave before it ends."""
-        if self.prompt is not None and self._note is not None and not self._planned:
+        """Keeps how far the batch is, where detections leave before it ends and depend on what the clock decides."""
+        if self.prompt is not None and self._note is not None and not self._planned and self.keeper.leveled.decides:
             places = self.keeper.places(begun.at, self._decided[self._n_noted :])
             self._note(self._batch.number, replace(begun, levels=places.to_json()))
             self._n_noted = len(self._decided)

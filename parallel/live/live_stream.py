@@ -9,6 +9,7 @@ on where it was begun: its snapshots are divided otherwise there.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -25,6 +26,7 @@ from wayeb_py.errors import DataError, WayebError
 from wayeb_py.files.output.set_aside import BadLimit
 from wayeb_py.parallel.health.gauge import Gauge, gauge_of
 from wayeb_py.parallel.health.stream_summary import StreamSummary
+from wayeb_py.parallel.live import memory
 from wayeb_py.parallel.live.batch_ledger import BatchLedger
 from wayeb_py.parallel.live.commits import Committer, Writing
 from wayeb_py.parallel.live.inputs import Inputs
@@ -32,6 +34,7 @@ from wayeb_py.parallel.live.leveled_loop import LeveledLoop
 from wayeb_py.parallel.live.live_lanes import LiveLanes, ServiceOptions
 from wayeb_py.parallel.live.loop import Loop, LoopOptions
 from wayeb_py.parallel.live.resume import Resumed, Resuming, Version, check_ends, lane_names, planned_names
+from wayeb_py.parallel.live.warming import warm
 from wayeb_py.parallel.live.watching import Watcher
 from wayeb_py.parallel.logs.back_pressure import Capacity
 from wayeb_py.parallel.logs.log import Log, OffsetRange
@@ -44,6 +47,7 @@ from wayeb_py.patterns import Patterns
 
 MAX_ROWS = 2_000_000
 INTERVAL_S = 1.0
+SWITCH_S = 0.0005  # after which a thread that receives or writes gives way to the loop; ten times that is usual
 SCHEME = "live"  # by which a checkpoint says that it is of a stream in one process
 
 
@@ -76,7 +80,7 @@ def live_stream(
     at most every `interval_s`; detections leave at once where the sink takes them so. `service` says what is shed for
     whole levels. The rest is as on Spark.
     """
-    began_s = clock.steady_s()
+    began_s, switch_s = clock.steady_s(), sys.getswitchinterval()
     stop = stop or threading.Event()
     inputs = Inputs({name: logs[name] for name in patterns.by_stream})
     if not inputs.logs:
@@ -144,6 +148,9 @@ def live_stream(
         gauge = Gauge(log, gauge_of(log, checkpoint.folder, capacity or Capacity(events=max_rows)), clock)
         running = _Running(inputs, sink, committer, gauge, options, resuming, clock)
         resumed = running.settle(running.repeat_planned(resumed), number)
+        warm(patterns, types.bound)
+        memory.settle_objects()
+        sys.setswitchinterval(SWITCH_S)
         summary.end = running.loop(resumed, number).run(stop)
         gauge.write()
         return summary
@@ -151,6 +158,7 @@ def live_stream(
         summary.end = str(error)
         raise
     finally:
+        sys.setswitchinterval(switch_s)
         if committer is not None:
             committer.close()
         log.close()

@@ -25,6 +25,7 @@ from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.files.formats.block import Block
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.health.gauge import Gauge
+from wayeb_py.parallel.live import memory
 from wayeb_py.parallel.live.batch_result import BatchResult
 from wayeb_py.parallel.live.commits import Committer, Ended
 from wayeb_py.parallel.live.inputs import Inputs, StreamTypes
@@ -114,6 +115,7 @@ class Loop:
         self._target: Offsets | None = None
         self._sizes = StepSizes()
         self._away: dict[str, frozenset[str]] = {}
+        self._n_ended = 0  # batches
         self._arrived = threading.Event()
         self._is_woken = self.log.wake(self._arrived)
         self._batch = self._open(number, since)
@@ -235,6 +237,9 @@ class Loop:
         took_s = self.clock.steady_s() - batch.began_s
         self.committer.submit(Ended(written, after, took_s, self.keeper))
         self._batch = self._open(batch.number + 1, after)
+        self._n_ended += 1
+        if self._n_ended in memory.AFTER_BATCHES:
+            memory.give_back()
 
     def repeat(self, ranges: list[OffsetRange], after: Offset) -> None:
         """Does a batch that an earlier run has planned."""

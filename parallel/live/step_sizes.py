@@ -1,5 +1,5 @@
 """Chooses how many events a step takes, from the measured speed: some milliseconds' worth in a step, a second's in a
-range.
+range; and how many are read at a time where work by level waits: a millisecond's.
 
 A step is short so that a signal, a batch's end and work that matters more need not wait. A range is long, as a log
 reads a large one faster than many small ones; it is a second's worth at most, since a batch cannot end inside it.
@@ -13,6 +13,8 @@ from wayeb_py.files.formats.block import Block
 
 STEP_S, RANGE_S = 0.005, 1.0
 LEAST_STEP, LEAST_RANGE = 256, 10_000
+# Of a log that holds what it has received, and of others, where to begin reading costs as much as thousands of rows.
+SHORT_READ, LONG_READ = (0.002, 256), (0.05, 10_000)  # seconds, rows at least
 _WEIGHT = 0.2  # of a new measurement
 
 
@@ -53,3 +55,21 @@ class StepSizes:
                 first = Block()
         if first.n_rows or first.aside:
             yield first
+
+
+class ReadSizes:
+    """The rows that are read at a time, by how long reading takes."""
+
+    def __init__(self, size: tuple[float, int]) -> None:
+        self._read_s, self._least = size
+        self._rows = self._least
+
+    def note(self, n_rows: int, seconds: float) -> None:
+        """Learns from a reading that was as large as it might be; twice as much is tried at most."""
+        if n_rows >= self._rows and seconds > 0:
+            fitting = int(n_rows * self._read_s / seconds)
+            self._rows = max(self._least, min(fitting, 2 * self._rows))
+
+    def rows(self, most: int) -> int:
+        """The rows of the next reading, over all partitions."""
+        return min(most, self._rows)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Literal, cast
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 from wayeb_py.errors import DataError
 
@@ -66,10 +66,7 @@ def parse_address(text: str) -> Address:
     if kind == "unix":
         return Address(text, "unix", form, path=unquote(parts.path), connects="connect" in options,
                        acknowledges="ack" in options)  # fmt: skip
-    try:
-        port = parts.port
-    except ValueError:
-        raise _no_address(text) from None
+    port = port_of(parts, text)
     if port is None and kind == "mqtt":
         port = 1883
     if not parts.hostname or port is None:
@@ -77,6 +74,16 @@ def parse_address(text: str) -> Address:
     is_called, acknowledges = "connect" in options, "ack" in options
     path = unquote(parts.path.lstrip("/"))
     return Address(text, cast("Kind", kind), form, parts.hostname, port, path, is_called, acknowledges)
+
+
+def port_of(parts: SplitResult, text: str) -> int | None:
+    """The port of an address, None where it has none; DataError where it is no port."""
+    try:
+        return parts.port
+    except ValueError:
+        written = parts.netloc.rpartition(":")[2]
+        what = f"the port {written} is too large" if written.isdecimal() else f"`{written}` is no port"
+        raise DataError(what, text, hint="a port is a number from 0 to 65535") from None
 
 
 def _form(text: str, options: dict[str, list[str]], by_default: Form) -> Form:

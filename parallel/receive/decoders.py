@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from wayeb_py.clock import SYSTEM, Clock
@@ -27,16 +27,22 @@ class Decoder(Protocol):
     def decode(self, line: bytes) -> list[Record]:
         """The records of a line, which may complete something that earlier lines began."""
 
+    def decode_all(self, lines: Iterable[bytes]) -> list[Record]:
+        """The same of several lines."""
+        return [record for line in lines for record in self.decode(line)]
 
-class JsonLines:
+
+class JsonLines(Decoder):
     """Each line is an object."""
 
     def decode(self, line: bytes) -> list[Record]:
-        line = line.strip()
-        return [Record(line)] if line else []
+        return self.decode_all([line])
+
+    def decode_all(self, lines: Iterable[bytes]) -> list[Record]:
+        return [Record(line) for line in map(bytes.strip, lines) if line]
 
 
-class CsvLines:
+class CsvLines(Decoder):
     """The first line names the columns; each further line is an event. A value in quotes has no line end in it."""
 
     def __init__(self) -> None:
@@ -65,7 +71,7 @@ def _json(text: str) -> str:
     return text if _NUMBER.fullmatch(text) else json.dumps(text)
 
 
-class Sentences:
+class Sentences(Decoder):
     """AIS sentences of one sender; without a time of their own they have that of their arrival."""
 
     def __init__(self, vessels: dict[int, Vessel], clock: Clock = SYSTEM) -> None:

@@ -5,7 +5,7 @@
 
 Records that arrive while the disk is busy are forced to it together (group commit). Only then the stream sees them, and
 only then a receiver that acknowledges does so: a kill, or a power cut, loses nothing that was acknowledged. Half a
-record at the end comes from a writer that died.
+record at the end, or a segment without its first line, comes from a writer that died, or found the disk full.
 
 The journal removes a segment that the stream no longer needs once it is too old, or once all segments together exceed
 the limit. What the
@@ -78,6 +78,8 @@ class Journal(Store):
     def _open_last(self) -> tuple[str, int]:
         """The name of the journal and where it ends; half a record at the end is cut off."""
         segments = self.segments()
+        if segments and not _has_head(segments[-1][1]):
+            segments.pop()[1].unlink()
         if not segments:
             name = secrets.token_hex(8)
             self._begin_segment(name, 0)
@@ -248,6 +250,13 @@ class Journal(Store):
 def _framed(record: Record) -> bytes:
     checksum = zlib.crc32(record.data, record.kind)
     return _HEAD.pack(len(record.data), checksum, record.kind) + record.data
+
+
+def _has_head(path: Path) -> bool:
+    """Whether the first line of a segment is whole, or is another file's."""
+    with open(path, "rb") as file:
+        head = file.readline(100)
+    return head.endswith(b"\n") or not (head + _MAGIC[len(head) :]).startswith(_MAGIC)
 
 
 def _head_of(path: Path) -> str:

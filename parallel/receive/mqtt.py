@@ -93,7 +93,7 @@ class MqttReceiver:
                 messages.append(self._arrived.get())
             whole = [message for message in messages if message is not None]
             lines = [line for message in whole for line in message.payload.splitlines()]
-            records = [record for line in lines for record in decoder.decode(line)]
+            records = decoder.decode_all(lines)
             is_safe = store.wait_safe(store.append(records)) if records else True
             for message in whole if is_safe else []:
                 self._client.ack(message.mid, message.qos)

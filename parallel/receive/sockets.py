@@ -34,13 +34,11 @@ class Lines:
     def take(self, data: bytes) -> list[Record]:
         """The records of the lines that are whole by now."""
         *lines, self._rest = (self._rest + data).split(b"\n")
-        records: list[Record] = []
-        for line in lines:
-            self.n_lines += 1
-            if self._skips:
-                self._skips = False
-                continue
-            records += self._decoder.decode(line)
+        self.n_lines += len(lines)
+        if lines and self._skips:
+            self._skips = False
+            del lines[0]
+        records = self._decoder.decode_all(lines)
         if len(self._rest) > LONGEST_LINE:
             if not self._skips:
                 records.append(bad(f"a line of more than {LONGEST_LINE} bytes", self._rest[:200]))
@@ -166,7 +164,7 @@ class SocketReceiver:
                 if len(senders) >= 1000:
                     senders.clear()
                 decoder = senders[sender] = self._make_decoder()
-            records = [record for line in data.splitlines() for record in decoder.decode(line)]
+            records = decoder.decode_all(data.splitlines())
             if records:
                 store.append(records, may_drop=True)
 

@@ -12,17 +12,16 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 LINE, BAD, NOTE = 0, 1, 2  # a note is for the receiver itself, and has no offset
 MOST_ROWS, MOST_BYTES = 200_000, 64 << 20
 DROPPED = "dropped, as the stream was behind and the sender cannot be made to wait"
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """Something that was received."""
+class Record(NamedTuple):
+    """Something that was received; a tuple, since one is made for every line."""
 
     data: bytes
     kind: int = LINE

@@ -13,15 +13,13 @@ least once; the stream waits for them (`outbox`).
 from __future__ import annotations
 
 import socket
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from wayeb_py.engine.rows.detection_id import DETECTION_ID
 from wayeb_py.errors import DataError
 from wayeb_py.files.output.table_text import render_objects
-from wayeb_py.parallel.receive.address import Address, parse_address
+from wayeb_py.parallel.receive.address import Address, parse_address, port_of
 from wayeb_py.parallel.sinks.outbox import Outbox, UndeliveredError
 from wayeb_py.parallel.sinks.sinks import Batch, Sink
 from wayeb_py.parallel.sinks.viewers import ViewerPort
@@ -44,9 +42,10 @@ def open_delivery(out: str, say: Callable[[str], None] = lambda text: None) -> S
         return Delivery(Webhook(out.removeprefix(WEBHOOK)).deliver, out, say)
     if out.startswith("sse://"):
         parts = urlsplit(out)
-        if not parts.hostname or parts.port is None:
+        port = port_of(parts, out)
+        if not parts.hostname or port is None:
             raise DataError("this is no address", out, hint="write sse://127.0.0.1:8080/events")
-        return ViewerPort(out, parts.hostname, parts.port, parts.path or "/")
+        return ViewerPort(out, parts.hostname, port, parts.path or "/")
     address = parse_address(out)
     if address.kind == "mqtt":
         from wayeb_py.parallel.sinks.mqtt import MqttTopic  # for start-up time
@@ -98,6 +97,9 @@ class Webhook:
         self._url = url
 
     def deliver(self, item: Item) -> None:
+        import urllib.error  # for start-up time, and memory
+        import urllib.request
+
         name, line = item
         headers = {"Content-Type": "application/json", "X-Detection-Id": name, "Idempotency-Key": name}
         request = urllib.request.Request(self._url, line, headers, method="POST")

@@ -22,6 +22,7 @@ from tests.strategies import ALL_ATOMS, PLAIN_ATOMS, examples
 from wayeb_py.clock import Clock
 from wayeb_py.engine.levels.decisions import Decision, Decisions, Made
 from wayeb_py.engine.levels.leveled_recogniser import Left, LeveledRecogniser
+from wayeb_py.engine.levels.slice_sizes import SliceSizes
 from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.errors import DataError
 
@@ -289,3 +290,17 @@ def test_a_newer_event_takes_the_place_of_one_that_waits() -> None:
 def test_a_pattern_that_could_invent_a_match_cannot_shed(pattern: str, why: str) -> None:
     with pytest.raises(DataError, match=f"`P` cannot shed: {why}"):
         LeveledRecogniser(wayeb_py.compile(STREAM + pattern + "\n"))
+
+
+@pytest.mark.parametrize(
+    ("itself_s", "an_event_s", "most_s"), [(0.0, 1e-5, 0.001), (2e-4, 1e-6, 0.001), (2e-3, 1e-6, 0.004)]
+)
+def test_slices_are_as_long_as_they_may_be_whatever_they_cost_for_themselves(
+    itself_s: float, an_event_s: float, most_s: float
+) -> None:
+    # One that takes two milliseconds without any event takes two more for events: shorter ones would do nearly nothing.
+    sizes = SliceSizes(0.001, 1, 1 << 16)
+    for _ in range(60):
+        sizes.note(sizes.rows, itself_s + an_event_s * sizes.rows)
+    took_s = itself_s + an_event_s * sizes.rows
+    assert 0.7 * most_s <= took_s <= 1.05 * most_s

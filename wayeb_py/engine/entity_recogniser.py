@@ -32,6 +32,7 @@ from wayeb_py.engine.ordered_recogniser import CHUNK_ROWS, OrderedRecogniser
 from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.engine.saved.operators import ENTITIES, is_list
 from wayeb_py.engine.saved.repeated_events import REPEATED
+from wayeb_py.engine.stepping.shared_values import SharedRows
 from wayeb_py.engine.stepping.unchanging import find_changing, looks_at_the_event, take_unchanging
 from wayeb_py.engine.values import Chunk
 from wayeb_py.errors import DataError
@@ -93,6 +94,10 @@ class EntityRecogniser(OrderedRecogniser):
             conformed = binding.conform(batch)
             return self._step_few(few, batch.num_rows, lambda: conformed, few.fill_batch(conformed))
         return self._feed(binding, batch)
+
+    def lend(self, shared: SharedRows | None) -> None:
+        """Gives, or takes away, what others have computed of the events that are fed next."""
+        self._shared = shared
 
     def feed_rows(self, events: Sequence[Mapping[str, Any]]) -> Detections | None:
         """The detections of a few more events, given as Python values by column; None where they take the way of a
@@ -182,6 +187,7 @@ class EntityRecogniser(OrderedRecogniser):
             return self._feed(binding, batch_of())
         before = few.detections(found, done, lambda: batch_of().slice(0, done))
         table = before.to_arrow()  # made now: the arrays of the few are filled anew
+        self.lend(None)  # which counts from the first of these events
         try:
             after = self._feed(binding, batch_of().slice(done))
         except Disorder as wrong:
@@ -192,6 +198,7 @@ class EntityRecogniser(OrderedRecogniser):
         conformed = binding.conform(batch)
         if self._keeps_arrived and ARRIVED in batch.schema.names:
             conformed = conformed.append_column(ARRIVED, batch.column(ARRIVED))
+        self._shared_batch = conformed
         rows = self._arrive(conformed)
         return self._result(rows)
 

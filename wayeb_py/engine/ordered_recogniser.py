@@ -30,6 +30,7 @@ from wayeb_py.engine.rows.detection_schema import DetectionSchema
 from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.engine.rows.episodes import ChunkDetections, EpisodeJoiner
 from wayeb_py.engine.saved.repeated_events import Repeats
+from wayeb_py.engine.stepping.shared_values import SharedRows
 from wayeb_py.engine.stepping.steppers import Found
 from wayeb_py.engine.values import Chunk
 from wayeb_py.engine.watcher import Watcher
@@ -73,6 +74,9 @@ class OrderedRecogniser:
         self.repeats = Repeats() if own_input else None
         self._saved: bytes | None = None
         self.watcher: Watcher | None = None
+        self._shared: SharedRows | None = None
+        self._shared_batch: pa.RecordBatch | None = None
+        self._rows_shared = False
 
     @property
     def fingerprint(self) -> str:
@@ -160,6 +164,8 @@ class OrderedRecogniser:
         orders = None if binding.ties is None or self.order == "arrival" else binding.ties.orders_of(rows)
         parts: list[BatchDetections] = []
         self._n_measured = 0
+        # None of them has been left out, or moved.
+        self._rows_shared = self._shared is not None and rows.batch is self._shared_batch
         for begin in range(0, len(rows), CHUNK_ROWS):
             parts += self._step(binding, rows, columns, orders, begin, min(begin + CHUNK_ROWS, len(rows)))
         self.counts.events += len(rows)
@@ -213,15 +219,20 @@ class OrderedRecogniser:
         if orders is not None and binding.ties is not None and not self.patterns.meaning.stream.dedupe:
             binding.ties.check_ties(orders[begin:end], entity, link, fresh, elapsed, begin)
         chunk = Chunk(sliced, binding.time, ts, binding.ticks_per_s, entity, link, seq, elapsed, fresh)
+        shared = self._shared if self._rows_shared else None
+        if shared is not None:
+            chunk.computed, chunk.kept = shared.known(begin, end), shared.keeps
         found: list[Found] = []
         for cohort, tier in binding.in_turn():
-            own = replace(chunk, computed={}) if tier else chunk
+            own = replace(chunk, computed={} if shared is None else shared.known(begin, end)) if tier else chunk
             parts = cohort.step(own, binding.tail_ts, binding.tail, self._pool)
             self.counts.crowded.update(dict(cohort.crowded()))
             if self.watcher is not None:
                 self.watcher.watch(binding, cohort, own, parts, rows, begin)
             if parts and binding.has_tiers:
                 binding.tiers.mark(parts, chunk.detected, n)
+            if shared is not None:
+                shared.keep(begin, end, own.computed)
             found += parts
         if self._joiner is not None and (found or self._joiner.open):
             self._join_episodes(binding, found, chunk, present)

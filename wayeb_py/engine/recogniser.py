@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from wayeb_py.engine.arrival.event_clock import EventClock, Passed
     from wayeb_py.engine.pairs.share import PairShare
     from wayeb_py.engine.rules.operator import RuleOperator
+    from wayeb_py.engine.stepping.shared_values import SharedRows
 
 Order = Literal["arrival", "sorted"]
 
@@ -191,6 +192,10 @@ class Recogniser:
             raise ValueError("patterns that follow the clock of a file take batches")
         operator = self._streams[self._named(stream)]
         return self._alone(operator, operator.feed_arrays(arrays))
+
+    def lend(self, shared: SharedRows | None, stream: str | None = None) -> None:
+        """Gives, or takes away, what others have computed of the events of a stream that are fed next."""
+        self._streams[self._named(stream)].lend(shared)
 
     def skip(self, events: pa.RecordBatch, stream: str | None = None) -> None:
         """Passes over some events of patterns of single entities: their words begin anew behind the gap."""

@@ -49,6 +49,7 @@ class Chunk:
     fresh: U8  # [row]: the first event of a word
     computed: dict[Any, Any] = field(default_factory=dict)  # columns by subject, and the position by its columns
     detected: dict[str, U8] = field(default_factory=dict)  # [pattern][row], of those that later tiers read
+    kept: frozenset[Any] = frozenset()  # subjects whose columns others will ask for
 
 
 class Memory:
@@ -157,7 +158,20 @@ class Values:
     def answers(self, asked: tuple[m.Near | m.Inside, ...], chunk: Chunk) -> npt.NDArray[np.int16]:
         """Whether each of some predicates about the position holds, all at once: a bit each, in their order."""
         assert self._knowledge is not None
-        return self._knowledge.questions(asked).ask(*self._coordinates(chunk))
+        if not chunk.computed and not chunk.kept:
+            return self._knowledge.questions(asked).ask(*self._coordinates(chunk))
+        answers = np.zeros(len(chunk.ts), dtype=np.int16)
+        if open_ := tuple(one for one in asked if one not in chunk.computed):
+            found = self._knowledge.questions(open_).ask(*self._coordinates(chunk))
+            if open_ == asked:
+                answers = found
+            for bit, one in enumerate(open_):
+                if one in chunk.kept or open_ != asked:
+                    chunk.computed[one] = Column("bool", (found >> np.int16(bit) & 1).astype(np.uint8))
+        if open_ != asked:
+            for bit, one in enumerate(asked):
+                answers |= chunk.computed[one].values.astype(np.int16) << np.int16(bit)
+        return answers
 
     def position(self, chunk: Chunk) -> tuple[F64, F64]:
         """Longitude and latitude, NaN where the event is nowhere on the earth."""

@@ -37,6 +37,20 @@ def spare_cffi() -> None:
             import numba.core.typing.cffi_utils  # noqa: F401
 
 
+def spare_scipy() -> None:
+    """Makes scipy invisible while numba looks for it: no kernel needs its algebra."""
+    if "scipy" not in sys.modules and "numba" not in sys.modules:
+        with _hidden("scipy"):
+            import numba.np.arraymath  # noqa: F401
+
+
+def spare_for_long() -> None:
+    """All of these, for a process that stays: they are a third of its memory."""
+    spare_pandas()
+    spare_scipy()
+    spare_cffi()
+
+
 @contextmanager
 def _hidden(name: str) -> Iterator[None]:
     finder = _Without(name)

@@ -20,6 +20,7 @@ from wayeb_py.parallel.receive.journal import Journal
 from wayeb_py.parallel.receive.sockets import SocketReceiver
 from wayeb_py.parallel.receive.stdin import StdinReceiver
 from wayeb_py.parallel.receive.store import DROPPED, Record, Store
+from wayeb_py.parallel.sinks.deliveries import open_delivery
 
 CARS = [f"car-{number}" for number in range(20)]
 # Behind the lateness comes something that completes nothing: a stream that is stopped holds nothing else back.
@@ -126,6 +127,24 @@ def test_datagrams_with_sentences_become_events(tmp_path: Path) -> None:
     assert dict(summary.bad) == {"bad checksum": 1}
 
 
+@pytest.mark.parametrize("connects", [False, True], ids=["server", "client"])
+def test_sentences_come_over_a_connection_either_way(connects: bool, tmp_path: Path) -> None:
+    sink = Collected()
+    patterns = "stream ships { key mmsi time ts }\npattern Moored := (speed < 1)\n"
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1] if connects else 0
+        receiver = SocketReceiver(parse_address(f"nmea+tcp://127.0.0.1:{port}{'?connect' if connects else ''}"))
+        with received(receiver, tmp_path / "state", sink, patterns=patterns) as run:
+            connection = listener.accept()[0] if connects else call(receiver)
+            with connection:
+                connection.sendall(b"\r\n".join(SENTENCES) + b"\r\n")
+                run.until(lambda: bool(sink.rows), "a detection")
+                run.until(lambda: run.log.store.end == 2, "the bad line")
+            summary = run.end()
+    assert [row["entity"] for row in sink.rows] == [477553000]
+    assert dict(summary.bad) == {"bad checksum": 1}
+
+
 def test_a_caller_takes_in_what_the_one_who_listens_sends(tmp_path: Path) -> None:
     sink = Collected()
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -211,6 +230,21 @@ def test_csv_keeps_numbers_as_they_are_spelt() -> None:
     assert lines.decode(b'007,1.50,"a, b"\r')[0].data == b'{"id": "007", "v": 1.50, "note": "a, b"}'
     assert lines.decode(b"7,,x")[0].data == b'{"id": 7, "v": null, "note": "x"}'
     assert json.loads(lines.decode(b"7,8")[0].data)["reason"] == "not as many values as the header has columns, 3"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("tcp://127.0.0.1:99999", "the port 99999 is too large"),
+        ("nmea+udp://127.0.0.1:x1", "`x1` is no port"),
+    ],
+)
+def test_a_port_that_is_none_is_named(text: str, said: str) -> None:
+    with pytest.raises(DataError, match=said) as told:
+        parse_address(text)
+    assert told.value.hint == "a port is a number from 0 to 65535"
+    with pytest.raises(DataError, match="the port 70000 is too large"):
+        open_delivery("sse://127.0.0.1:70000/events")
 
 
 @pytest.mark.parametrize("text", ["tcp://127.0.0.1", "nmea+ftp://h:1", "tcp://h:1?format=xml", "udp:", "tcp://h:1?x=1"])

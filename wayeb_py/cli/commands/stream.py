@@ -230,7 +230,7 @@ def run_stream(
     limit = read_bad_limit(max_bad, "--max-bad")
     here, why = is_local(engine, master, scheme, workers, source_parallelism, memory, checkpoint, restart, received)
     if here:
-        startup.spare_pandas()  # a third of the memory of a live stream
+        startup.spare_for_long()
     if shed is not None and not here:
         misuse("--shed is for a stream in this process: run with --engine local")
     patterns = compiling.compile(

@@ -29,11 +29,13 @@ from wayeb_py.engine.arrival.input_tables import as_table
 from wayeb_py.engine.levels.decisions import Decision, Decisions, Made, StaleFound, ranges
 from wayeb_py.engine.levels.lanes import Lane, lanes_of
 from wayeb_py.engine.levels.level_tally import LevelTally
+from wayeb_py.engine.levels.slice_sizes import SliceSizes
 from wayeb_py.engine.levels.validity import Validity
 from wayeb_py.engine.levels.waiting import Arrived, SourceQueue
 from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.engine.rows.detection_id import DETECTION_ID, with_ids
 from wayeb_py.engine.rows.detections import Detections
+from wayeb_py.engine.stepping.shared_values import Asked, SharedValues, asked_of_events
 
 SLICE_S = 0.001  # a lower level gives way after so long
 MOST_ROWS = 1 << 16
@@ -57,7 +59,8 @@ class LeveledRecogniser:
     `shed_s` says for whole levels when events are shed; `sheds=False` sheds, replaces and drops nothing. `decided`:
     another run's decisions hold in place of the clock. `lanes` and `recognisers`, one a lane, may be given, in a state
     of their own; `most_rows` bounds a slice. With `episodes`, episodes leave instead of detections. `partitioned`:
-    sources are the partitions that a clock follows.
+    sources are the partitions that a clock follows. shares=False: every lane computes for itself what several ask of an
+    event.
     """
 
     def __init__(
@@ -74,10 +77,11 @@ class LeveledRecogniser:
         most_rows: int = MOST_ROWS,
         episodes: bool = False,
         partitioned: bool = False,
+        shares: bool = True,
     ) -> None:
         self.patterns, self.lanes = patterns, list(lanes_of(patterns, shed_s) if lanes is None else lanes)
         self.decided, self.sheds = decided, sheds
-        self._clock, self._slice_s, self._most_rows, self._episodes = clock, slice_s, most_rows, episodes
+        self._clock, self._most_rows, self._episodes = clock, most_rows, episodes
         selected = [patterns.select(lane.names) for lane in self.lanes] if recognisers is None else []
         self.recognisers = [Recogniser(own, listens=False) for own in selected] if recognisers is None else recognisers
         self._partitioned = partitioned
@@ -86,9 +90,11 @@ class LeveledRecogniser:
         self._readers = {
             name: [nth for nth, one in enumerate(self.recognisers) if one.reads(name)] for name in self._streams
         }
+        self._asked = {name: self._asked_by(name, lanes) for name, lanes in self._readers.items() if shares}
         self.sources: dict[str, SourceQueue] = {}
-        self._rows = [1] * len(self.lanes)  # that a slice may have, until it is known how long they take
-        self._skipped_rows = [1024] * len(self.lanes)  # the same for events that are shed
+        # The first slices are small, until it is known how long they take; skipping events costs less.
+        self._sizes = [SliceSizes(slice_s, 1 if lane else 1024, most_rows) for lane in range(len(self.lanes))]
+        self._skipped_sizes = [SliceSizes(slice_s, 1024, most_rows) for _ in self.lanes]
         self.tallies: dict[Level, LevelTally] = {lane.level: LevelTally() for lane in self.lanes}
 
     @property
@@ -96,9 +102,29 @@ class LeveledRecogniser:
         return not any(queue.batches for queue in self.sources.values())
 
     @property
+    def decides(self) -> bool:
+        """Whether the clock can decide anything besides the order of work."""
+        replaces = any(stream.replaces for stream in self._streams.values())
+        sheds = self.sheds and (replaces or any(lane.shed_s is not None for lane in self.lanes))
+        return sheds or self._validity.asks
+
+    @property
     def n_waiting(self) -> int:
         """How many events wait for some lane."""
         return sum(queue.end - queue.batches[0].first for queue in self.sources.values() if queue.batches)
+
+    @property
+    def first_behind(self) -> int | None:
+        """The most urgent lane that events wait for."""
+        return next((lane for lane in range(len(self.lanes)) if self.is_behind(lane)), None)
+
+    def waits_for_more(self, lane: int) -> bool:
+        """Whether a lane's next slice has room for more events than wait for it."""
+        return sum(queue.n_waiting(lane) for queue in self.sources.values()) < self._rows(lane)
+
+    def replaces(self, queue: SourceQueue) -> bool:
+        """Whether newer events of a source take the place of those that wait."""
+        return self.sheds and self._streams[queue.stream].replaces
 
     def is_behind(self, lane: int) -> bool:
         """Whether events wait for a lane."""
@@ -107,8 +133,15 @@ class LeveledRecogniser:
     def source(self, name: str, stream: str, first: int = 0) -> SourceQueue:
         """The queue of a source, which begins with the event of this number if it is new."""
         if name not in self.sources:
-            self.sources[name] = SourceQueue(name, stream, self._readers[stream], len(self.lanes), first)
+            shared = SharedValues(self._asked.get(stream, {}))
+            own = shared if shared.is_needed else None
+            self.sources[name] = SourceQueue(name, stream, self._readers[stream], len(self.lanes), first, own)
         return self.sources[name]
+
+    def _asked_by(self, stream: str, lanes: list[int]) -> dict[int, Asked]:
+        """What each lane asks of the events of a stream."""
+        parts = {lane: self.recognisers[lane].patterns.by_stream.get(stream) for lane in lanes}
+        return {lane: frozenset() if part is None else asked_of_events(part.single) for lane, part in parts.items()}
 
     def arrive(
         self, events: Any, stream: str | None = None, arrived_s: float | None = None, source: str | None = None
@@ -178,20 +211,23 @@ class LeveledRecogniser:
             tally.shed += n_shed
             if n_shed < batch.num_rows:
                 tally.took(max(0.0, now_s - times[0][0]), batch.num_rows - n_shed)
-            self._learn(self._skipped_rows, lane, end - begin, now_s - began_s)
+            self._skipped_sizes[lane].note(end - begin, now_s - began_s)
             queue.clear()
             return self.leave(lane, recogniser.of(queue.stream).nothing(), shed, now_s - began_s)
         if batch.num_rows:
             partition = queue.name if self._partitioned and recogniser.has_clock else None
+            if queue.shared is not None:
+                recogniser.lend(None if gone else queue.shared.of(lane, begin), queue.stream)
             found = recogniser.feed(batch, queue.stream, partition)
         else:
             found = recogniser.of(queue.stream).nothing()
         now_s = self._clock.steady_s()
-        self._learn(self._rows, lane, end - begin, now_s - began_s)
         for arrived_s, n in times:
             tally.took(max(0.0, now_s - arrived_s), n)
         queue.clear()
-        return self.leave(lane, found, took_s=now_s - began_s)
+        left = self.leave(lane, found, took_s=now_s - began_s)
+        self._sizes[lane].note(end - begin, self._clock.steady_s() - began_s)
+        return left
 
     def _skip(self, recogniser: Recogniser, batch: pa.RecordBatch, stream: str, numbers: list[int]) -> list[int]:
         """Skips events; returns the numbers of those whose absence can change a detection."""
@@ -204,7 +240,7 @@ class LeveledRecogniser:
     def _judge(self, lane: int, queue: SourceQueue, until: int) -> tuple[bool, int]:
         """Whether a lane's next events are shed, and up to which number that holds and a slice goes."""
         begin, shed_s = queue.at[lane], self.lanes[lane].shed_s
-        end = min(until, begin + self._rows[lane])
+        end = min(until, begin + self._rows(lane))
         if self.decided is not None:
             were = self.decided.held("shed", queue.name, lane, begin, until)
             if not were:
@@ -214,15 +250,12 @@ class LeveledRecogniser:
         if shed_s is None or not self.sheds:
             return False, end
         old = queue.old_end(lane, self._clock.steady_s() - float(shed_s))
-        return (True, min(until, old, begin + self._skipped_rows[lane])) if old > begin else (False, end)
+        return (True, min(until, old, begin + self._skipped_sizes[lane].rows)) if old > begin else (False, end)
 
-    def _learn(self, rows: list[int], lane: int, n_rows: int, took_s: float) -> None:
-        """The next slice of a lane takes as many rows as fit into its time, at most twice as many as before."""
-        if took_s > 0 and lane > 0:
-            fitting = int(n_rows * self._slice_s / took_s)
-            rows[lane] = max(1, min(fitting, 2 * rows[lane], self._most_rows))
-        else:
-            rows[lane] = self._most_rows
+    def _rows(self, lane: int) -> int:
+        """The events of a lane's next slice: the most urgent lane has nothing to give way to, but where it sheds events
+        would grow old inside a long slice."""
+        return self._sizes[lane].rows if lane > 0 or self.lanes[lane].shed_s is not None else self._most_rows
 
     def leave(self, lane: int, found: Detections, decisions: Sequence[Made] = (), took_s: float = 0.0) -> Left:
         """Marks or drops what leaves too late."""
@@ -251,7 +284,7 @@ class LeveledRecogniser:
 
     def _replace(self, queue: SourceQueue, arrived: Arrived) -> list[Decision]:
         stream = self._streams[queue.stream]
-        if not stream.replaces or not self.sheds or stream.key is None or stream.time is None:
+        if not self.replaces(queue) or stream.key is None or stream.time is None:
             return []
         if self.decided is not None:
             kept = self.decided.held("replace", queue.name, -1, arrived.first, arrived.end)

@@ -12,6 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from wayeb_py.engine.stepping.shared_values import SharedValues
+
 
 @dataclass(slots=True)
 class Arrived:
@@ -30,9 +32,11 @@ class Arrived:
 class SourceQueue:
     """The events of one source that some lane has not taken."""
 
-    def __init__(self, name: str, stream: str, lanes: list[int], n_lanes: int, first: int = 0) -> None:
-        """`lanes` read this source; for the others nothing ever waits."""
-        self.name, self.stream, self.lanes = name, stream, lanes
+    def __init__(
+        self, name: str, stream: str, lanes: list[int], n_lanes: int, first: int = 0, shared: SharedValues | None = None
+    ) -> None:
+        """`lanes` read this source; for the others nothing ever waits. `shared`: what they compute of its events."""
+        self.name, self.stream, self.lanes, self.shared = name, stream, lanes, shared
         self.end = first  # the number of the next event
         self.at = [first] * n_lanes  # [lane]: the number of the next event that it takes
         self.batches: list[Arrived] = []
@@ -89,6 +93,8 @@ class SourceQueue:
         n_gone = self._index(lowest)
         if n_gone:
             del self.batches[:n_gone]
+        if self.shared is not None:
+            self.shared.forget(lowest)
         if not self.batches:
             self.newest.clear()
 

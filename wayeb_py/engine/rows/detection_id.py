@@ -19,10 +19,13 @@ import pyarrow.compute as pc
 from wayeb_py.engine.rows.detection_schema import NAMED_BY, STALE
 
 DETECTION_ID = "detection_id"
+FEW_ROWS = 32
 
 
 def with_ids(table: pa.Table, rules: Collection[str] = ()) -> pa.Table:
     """The table of detections or of episodes with `detection_id` as its first column; `rules` are those of the file."""
+    if not rules and table.num_rows <= FEW_ROWS and (few := _few(table)) is not None:
+        return _with(table, few)
     parts = [_texts(table.column(name), name == "other") for name in NAMED_BY if name in table.column_names]
     if rules:
         of_rule = pc.is_in(table.column("pattern").cast(pa.string()), value_set=pa.array(list(rules)))
@@ -31,8 +34,32 @@ def with_ids(table: pa.Table, rules: Collection[str] = ()) -> pa.Table:
     joined = pc.binary_join_element_wise(*parts, "\x1f", null_handling="skip").to_pylist()
     if rules:
         joined = _told_apart(joined, of_rule.to_pylist())
-    ids = [blake2b(text.encode(), digest_size=16).hexdigest() for text in joined]
+    return _with(table, joined)
+
+
+def _with(table: pa.Table, texts: list[str]) -> pa.Table:
+    ids = [blake2b(text.encode(), digest_size=16).hexdigest() for text in texts]
     return table.add_column(0, DETECTION_ID, pa.array(ids, pa.string()))
+
+
+def _few(table: pa.Table) -> list[str] | None:
+    """The texts that name a few rows, value by value: less than Arrow's calls cost; None where a type is for Arrow."""
+    columns: list[list[str | None]] = []
+    own = dict(zip(table.column_names, table.columns, strict=True))
+    for name in NAMED_BY:
+        column = own.get(name)
+        if column is None:
+            continue
+        type_ = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        if pa.types.is_timestamp(type_):
+            values = [value for chunk in column.chunks for value in chunk.view(pa.int64()).to_pylist()]
+        elif pa.types.is_integer(type_) or pa.types.is_string(type_):
+            values = column.to_pylist()
+        else:
+            return None
+        missing = None if name == "other" else "\x1e"
+        columns.append([missing if value is None else str(value) for value in values])
+    return ["\x1f".join([text for text in row if text is not None]) for row in zip(*columns, strict=True)]
 
 
 def with_id_first(schema: pa.Schema) -> pa.Schema:

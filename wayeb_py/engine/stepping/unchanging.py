@@ -17,16 +17,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from wayeb_py.arrays import I32, I64, Bool
-from wayeb_py.dsl import predicates as p
 from wayeb_py.dsl.walk import walk
 from wayeb_py.engine.stepping.cohort import Cohort
+from wayeb_py.engine.stepping.shared_values import OF_THE_EVENT
 from wayeb_py.engine.stepping.steppers import TableStepper
 from wayeb_py.engine.values import Chunk
-
-_OF_THE_EVENT = (
-    p.Attribute, p.Constant, p.Arithmetic, p.Hour, p.Near, p.Inside, p.Distance, p.Point, p.Places, p.Compare,
-    p.Missing, p.Not, p.And, p.Or, p.Always, p.Never,
-)  # fmt: skip
 
 
 def looks_at_the_event(cohort: Cohort) -> bool:
@@ -35,7 +30,7 @@ def looks_at_the_event(cohort: Cohort) -> bool:
         all(isinstance(stepper, TableStepper) for stepper in cohort.steppers)
         and not (cohort.measures or cohort.disjoint)
         and cohort.seen is None
-        and all(isinstance(part, _OF_THE_EVENT) for one in cohort.encoders for part in walk(one.axis.subject))
+        and all(isinstance(part, OF_THE_EVENT) for one in cohort.encoders for part in walk(one.axis.subject))
     )
 
 

@@ -1,0 +1,137 @@
+"""Latency of the high, the middle and the low level as the middle load grows, from a TCP line to a line out; with
+Flink.
+
+Three streams come over three connections, each with a pattern (`benchmarks/loads/offered.py`): `High` and `Low` get 500
+lines a second, the middle one as many as a share of the capacity, up to twice. The stream runs on one core; the sender
+on another. A latency is from the moment when a line was due until the detection's line is here. *Timely* are detections
+that come within 100 ms. Flink gets the same lines on the same core, a process after the other, with its own capacity as
+the measure: twice what it can do is its highest load, as twice what ours can do is ours.
+
+Analysis: above the capacity the sender of the middle stream is made to wait, and so are its lines. The highest level
+waits for what is under way. Flink shares the processor among its threads, which the system takes turns with.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.harness.measure import Bound, Experiment, Figure, start
+from benchmarks.harness.record import Value
+from benchmarks.loads.connections import Heard, free_ports, hear, leave_core
+from benchmarks.loads.offered import LEVELS, Offered, offer, periodic, text_of
+from benchmarks.loads.stations import station
+from benchmarks.peers.peer import MissingError
+
+SEED = 30
+RATE = 500.0  # of the highest and the lowest level
+SHARES = {"quick": (0.0, 2.0), "usual": (0.0, 0.5, 0.9, 1.2, 2.0), "full": (0.0, 0.25, 0.5, 0.75, 0.9, 1.2, 1.5, 2.0)}
+SECONDS = {"quick": (3.0, 2.0), "usual": (5.0, 10.0), "full": (10.0, 60.0)}  # that do not count, and those that do
+TIMELY_S = 0.1
+FLOOD = 600_000.0  # lines a second beyond what can be done
+MOST_GROWTH, LEAST_BELOW = 1.5, 20.0
+
+Run = Callable[[list[Offered], float, Path], Heard]
+
+
+def streams(middle_rate: float, seconds: float) -> list[Offered]:
+    """The events of the three streams; the middle one has always a few, from which its types are read."""
+    dice = np.random.default_rng(SEED)
+    rates = {"high": RATE, "middle": max(20.0, middle_rate), "low": RATE}
+    return [offer(name, periodic(rate, seconds, dice), dice) for name, rate in rates.items()]
+
+
+def ours(offered: list[Offered], seconds: float, folder: Path) -> Heard:
+    command, ports = station(text_of(), [one.stream for one in offered], folder)
+    return hear(command, offered, ports, seconds, folder)
+
+
+def flink(offered: list[Offered], seconds: float, folder: Path) -> Heard:
+    from benchmarks.peers.jvm.flink_levels import command
+
+    folder.mkdir(parents=True)
+    ports = dict(zip((one.stream for one in offered), free_ports(len(offered)), strict=True))
+    return hear(command(ports), offered, ports, seconds, folder, calls=True)
+
+
+def middle_done(heard: Heard, begin_us: float, end_us: float) -> float:
+    """Events a second of the middle level, by the detections that came out between two times."""
+    ts, arrived_us = heard.ts_us["middle"], heard.ts_us["middle"] + 1e6 * heard.latency_s["middle"]
+    inside = (arrived_us >= begin_us) & (arrived_us < end_us)
+    if inside.sum() < 2:
+        return 0.0
+    due_us = heard.offered["middle"].due_us
+    first, last = np.searchsorted(due_us, (ts[inside].min(), ts[inside].max()))
+    return float((last - first) / (end_us - begin_us) * 1e6)
+
+
+def capacity(run: Run, warm_s: float, seconds: float, folder: Path) -> float:
+    """How much of the middle level is done where more is sent than can be."""
+    heard = run(streams(FLOOD, warm_s + seconds), warm_s + seconds, folder)
+    return middle_done(heard, 1e6 * warm_s, 1e6 * (warm_s + seconds))
+
+
+def report(experiment: Experiment, engine: str, share: float, heard: Heard, warm_s: float, seconds: float) -> float:
+    """The rows of one run; the highest level's p99 in ms."""
+    what = f"{engine}, load {share:g}: what came out is there, once, and nothing before it is missed"
+    experiment.check(what, heard.is_right())
+    p99 = 0.0
+    all_, timely = 0, 0
+    for stream, level in LEVELS.items():
+        latencies = heard.latencies(stream, int(1e6 * warm_s))
+        all_, timely = all_ + len(latencies), timely + int((latencies <= TIMELY_S).sum())
+        if not len(latencies):
+            continue
+        p50, p95, p99_own = (1e3 * float(np.quantile(latencies, q)) for q in (0.5, 0.95, 0.99))
+        p99 = p99_own if stream == "high" else p99
+        quantiles: dict[str, Value] = {"p50 ms": p50, "p95 ms": p95, "p99 ms": p99_own}
+        told: dict[str, Value] = {"engine and level": f"{engine}, {level}"}
+        experiment.row(load=share, n=len(latencies), **told, **quantiles)
+    experiment.row(
+        load=share, way=engine, **{"detections/s": all_ / seconds, "timely detections/s": timely / seconds},
+        **{"resident MB": heard.run.resident_mb},
+        **{"middle events/s": middle_done(heard, 1e6 * warm_s, 1e6 * (warm_s + seconds))},
+    )  # fmt: skip
+    return p99
+
+
+def main() -> None:
+    experiment = start("live_levels", "latency by level against the middle load, from a line in to a line out", SEED)
+    leave_core()
+    warm_s, seconds = SECONDS[experiment.size]
+    shares = SHARES[experiment.size]
+    engines: dict[str, Run] = {"ours": ours}
+    if "--without-flink" not in sys.argv:
+        engines["Flink"] = flink
+    p99: dict[tuple[str, float], float] = {}
+    with tempfile.TemporaryDirectory() as folder, experiment.watched():
+        for engine, run in engines.items():
+            try:
+                most = capacity(run, warm_s, seconds, Path(folder) / engine / "capacity")
+            except MissingError as error:
+                experiment.note(f"{engine} does not run here: {error}")
+                continue
+            experiment.report(f"capacity of the middle level, {engine}", most, "lines/s")
+            for number, share in enumerate(shares):
+                experiment.progress.step(number + 1, len(shares), f"{engine}: load")
+                offered = streams(share * most, warm_s + seconds)
+                heard = run(offered, warm_s + seconds, Path(folder) / engine / f"{share:g}")
+                p99[engine, share] = report(experiment, engine, share, heard, warm_s, seconds)
+    grown = p99["ours", shares[-1]] / p99["ours", 0.0]
+    what = f"p99 of the highest level at {shares[-1]:g} times the capacity over unloaded"
+    experiment.bound(Bound(what, grown, MOST_GROWTH, "at most"))
+    if ("Flink", shares[-1]) in p99:
+        below = p99["Flink", shares[-1]] / p99["ours", shares[-1]]
+        experiment.bound(Bound("Flink's p99 at its highest load over ours at our", below, LEAST_BELOW, "at least"))
+    experiment.figure(Figure("Latency by level", "load", "p99 ms", "engine and level", log="y"))
+    experiment.figure(Figure("Detections within 100 ms", "load", "timely detections/s", "way"))
+    experiment.figure(Figure("Resident memory", "load", "resident MB", "way"))
+    experiment.finish()
+
+
+if __name__ == "__main__":
+    main()

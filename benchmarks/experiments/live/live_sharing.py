@@ -1,0 +1,132 @@
+"""With and without sharing: what an event costs where patterns of several levels ask the same about it.
+
+Vessels sail along a coast; at each level a pattern asks whether they are inside one of 60 areas and near one of 220
+ports, and then something of its own. With sharing the highest level that needs an answer computes it, and the others
+find it. Processor time, in turns.
+
+Analysis: without sharing the questions are asked once for each level. What remains of each level is its own: the
+entities' states, steps, and rows.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+import wayeb_py
+from benchmarks.harness.measure import Bound, Figure, start, stay_on_one_core
+from wayeb_py.engine.levels.leveled_recogniser import LeveledRecogniser
+
+SEED = 33
+N_EVENTS = {"quick": 40_000, "usual": 1_000_000, "full": 4_000_000}
+N_VESSELS, N_PORTS, N_AREAS = 500, 220, 60
+ARRIVE = 2_000  # events that come together
+LEAST_GAIN = 1.2  # with three levels
+LEVELS = ("high", "normal", "low")
+STREAM = """stream vessels { key mmsi time t in s position lon, lat attr speed number }
+points port from "ports.csv"
+areas  zone from "zones.geojson"
+"""
+
+
+def write_places(folder: Path, dice: np.random.Generator) -> None:
+    """Ports as points, and zones as polygons with ragged borders, in a sea of ten by ten degrees."""
+    lines = [f"P{n},{lon:.5f},{lat:.5f}" for n, (lon, lat) in enumerate(dice.uniform((0, 45), (10, 55), (N_PORTS, 2)))]
+    (folder / "ports.csv").write_text("\n".join(["name,lon,lat", *lines]) + "\n")
+    features = []
+    for number in range(N_AREAS):
+        bearing = np.linspace(0, 2 * np.pi, 60, endpoint=False)
+        radius = dice.uniform(0.2, 0.6) * (1 + 0.3 * dice.random(60))
+        lon, lat = dice.uniform(0, 10), dice.uniform(45, 55)
+        ring = np.column_stack([lon + radius * np.cos(bearing), lat + radius * np.sin(bearing)]).tolist()
+        geometry = {"type": "Polygon", "coordinates": [[*ring, ring[0]]]}
+        features.append({"type": "Feature", "properties": {"name": f"Z{number}"}, "geometry": geometry})
+    (folder / "zones.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+
+
+def make_events(n: int, dice: np.random.Generator) -> pa.RecordBatch:
+    """Vessels in turn, each on its way."""
+    steps = n // N_VESSELS
+    begin, stride = dice.uniform((0, 45), (10, 55), (N_VESSELS, 2)), dice.normal(0, 0.01, (N_VESSELS, 2))
+    at = begin[None] + np.arange(steps)[:, None, None] * stride[None]
+    lon, lat = (np.ascontiguousarray(at[:, :, nth]).reshape(-1) % (10 if nth == 0 else 90) for nth in (0, 1))
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(np.tile(np.arange(N_VESSELS), steps)), pa.array(np.repeat(np.arange(steps), N_VESSELS) * 60),
+            pa.array(lon), pa.array(np.clip(lat, -90, 90)), pa.array(dice.uniform(0, 20, len(lon))),
+        ],
+        names=["mmsi", "t", "lon", "lat", "speed"],
+    )  # fmt: skip
+
+
+def text_of(n_levels: int) -> str:
+    """A pattern for each level."""
+    return STREAM + "".join(
+        f"pattern P{n} := (inside(zone) and speed > {10 + n}) ; (not near(port, 5 km) and speed < {5 + n}) "
+        f"priority {level}\n"
+        for n, level in enumerate(LEVELS[:n_levels])
+    )
+
+
+def run(patterns: wayeb_py.Patterns, events: pa.RecordBatch, shares: bool) -> tuple[float, list[tuple[str, int, int]]]:
+    """Processor seconds, and what was found."""
+    recogniser = LeveledRecogniser(patterns, shares=shares)
+    began_s, left = time.thread_time(), []
+    for at in range(0, events.num_rows, ARRIVE):
+        recogniser.arrive(events.slice(at, ARRIVE))
+        while (one := recogniser.work()) is not None:
+            left.append(one.found)
+    took_s = time.thread_time() - began_s
+    found = pa.concat_tables([table for table in left if table.num_rows])
+    columns = (found.column(name).to_pylist() for name in ("pattern", "entity", "ts"))
+    return took_s, sorted(zip(*columns, strict=True))
+
+
+def main() -> None:
+    stay_on_one_core()
+    experiment = start("live_sharing", "what an event costs where levels ask the same, with and without sharing", SEED)
+    dice = np.random.default_rng(SEED)
+    n_events, gains = N_EVENTS[experiment.size], []
+    with tempfile.TemporaryDirectory() as folder:
+        write_places(Path(folder), dice)
+        events = make_events(n_events, dice)
+        for n_levels in range(1, len(LEVELS) + 1):
+            experiment.progress.step(n_levels, len(LEVELS), "levels")
+            file = Path(folder) / "levels.sre"
+            file.write_text(text_of(n_levels))
+            patterns = wayeb_py.compile(file)
+            expected = [
+                (row["pattern"], row["entity"], row["ts"])
+                for row in patterns.recognise(pa.Table.from_batches([events])).to_arrow().to_pylist()
+            ]
+            seconds: dict[bool, list[float]] = {True: [], False: []}
+            repeats = 2 if experiment.size == "quick" else 5
+            with experiment.watched():
+                for repeat in range(repeats + 1):
+                    for shares in (True, False) if repeat % 2 else (False, True):
+                        took_s, found = run(patterns, events, shares)
+                        same = found == sorted(expected) and bool(found)
+                        if not same:
+                            raise SystemExit("live_sharing: wrong answer")
+                        if repeat:
+                            seconds[shares].append(took_s)
+            experiment.check(f"{len(expected):,} detections at {n_levels} levels, shared or not, as in one table", True)
+            for shares, some in seconds.items():
+                us = [1e6 * s / n_events for s in some]
+                experiment.row(
+                    levels=n_levels, values="computed once" if shares else "by each level",
+                    **{"us an event": float(np.median(us))}, low=min(us), high=max(us),
+                )  # fmt: skip
+            gains.append(float(np.median(seconds[False]) / np.median(seconds[True])))
+    experiment.bound(Bound("three levels without sharing over with it", gains[-1], LEAST_GAIN, "at least"))
+    experiment.figure(Figure("Sharing between levels", "levels", "us an event", "values", low="low", high="high"))
+    experiment.finish()
+
+
+if __name__ == "__main__":
+    main()

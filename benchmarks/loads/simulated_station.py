@@ -1,0 +1,104 @@
+"""A live stream by the processor time of this process: lines are taken in when they are due, and noted when they leave.
+
+Everything that a stream on one core does is done and counted, one after the other: cutting what was sent into lines,
+the loop, recognition, writing lines out, and keeping batches in the background. What it would wait for is not: the
+network, the disk, and other processes. The clock jumps to the next line where nothing waits.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+
+import wayeb_py
+from benchmarks.loads.connections import Rendered
+from benchmarks.loads.processor_clock import ProcessorClock
+from wayeb_py.files.output.table_text import render_ndjson
+from wayeb_py.parallel.live.live_stream import live_stream
+from wayeb_py.parallel.receive.decoders import JsonLines
+from wayeb_py.parallel.receive.received_log import ReceivedLog
+from wayeb_py.parallel.receive.sockets import READ_BYTES, Lines
+from wayeb_py.parallel.receive.store import Record, Store
+from wayeb_py.parallel.recovery.checkpoint import Checkpoint
+from wayeb_py.parallel.sinks.sinks import Batch
+
+
+class DueStore(Store):
+    """Takes in what is due whenever the stream looks, and is its own receiver; without anything new time passes."""
+
+    name = "lines that are due"
+
+    def __init__(self, lines: Rendered, clock: ProcessorClock) -> None:
+        super().__init__()
+        self._rendered, self._clock, self._lines = lines, clock, Lines(JsonLines())
+        self._n_sent = self._at = 0
+        self._began_s: float | None = None
+
+    def start(self, store: Store) -> None:
+        """Nothing to begin: the stream asks."""
+
+    @property
+    def has_ended(self) -> bool:
+        return self._n_sent == len(self._rendered.due_us)
+
+    @property
+    def safe_end(self) -> int:
+        self._take()
+        return self.end
+
+    def peek(self, count: int) -> list[Record]:
+        if not self._n_sent:
+            self._take()
+        return super().peek(count)
+
+    @property
+    def began_s(self) -> float:
+        """When the first line was due, by the clock."""
+        assert self._began_s is not None
+        return self._began_s
+
+    def _take(self) -> None:
+        due_us = self._rendered.due_us
+        if self._began_s is None:
+            self._began_s = self._clock.now_s()
+        if not self.has_ended and not self._is_full():
+            with self._clock.paused():
+                due_s = self._began_s + due_us[self._n_sent] / 1e6
+                wait_s = due_s - self._clock.now_s()
+            self._clock.skip(max(0.0, wait_s))
+            with self._clock.paused():
+                n = int(np.searchsorted(due_us, (self._clock.now_s() - self._began_s) * 1e6, side="right"))
+                begin, end = self._at, int(self._rendered.ends[max(n, self._n_sent + 1) - 1])
+                self._n_sent, self._at = max(n, self._n_sent + 1), end
+            for at in range(begin, end, READ_BYTES):
+                self.append(self._lines.take(self._rendered.data[at : min(end, at + READ_BYTES)]))
+
+
+class TimedLines:
+    """An output that has every detection at once, and notes when."""
+
+    def __init__(self, clock: ProcessorClock) -> None:
+        self._clock, self.lines = clock, list[tuple[float, bytes]]()
+
+    def open(self, stream_id: str, is_new: bool) -> None: ...
+    def write(self, batch: Batch) -> None:
+        for table in batch.tables():
+            lines = render_ndjson(table).split(b"\n")[:-1]
+            now_s = self._clock.now_s()
+            self.lines += [(now_s, line) for line in lines]
+
+    def flush(self) -> None: ...
+    def close(self) -> None: ...
+
+
+def simulate(text: str, lines: Rendered, folder: Path) -> list[tuple[float, bytes]]:
+    """The lines that a stream puts out, each with its time in seconds since the first was due."""
+    clock = ProcessorClock(time.process_time)
+    store, sink = DueStore(lines, clock), TimedLines(clock)
+    patterns = wayeb_py.compile(text)
+    with Checkpoint(folder) as checkpoint:
+        logs = dict.fromkeys(patterns.by_stream, ReceivedLog(store, store))
+        live_stream(patterns, logs, sink, checkpoint, final=True, clock=clock.clock)
+    return [(at_s - store.began_s, line) for at_s, line in sink.lines]

@@ -1,0 +1,23 @@
+"""Three streams in Flink's DataStream API (java/InFlinkLevels.java), for the latency of levels under load.
+
+It calls three ports and writes a line for each detection. It has no levels: each stream has a chain of operators with
+threads of its own, and the system shares the processor among them. Buffers wait a millisecond at most for more, where
+100 is usual, which favours latency.
+"""
+
+from __future__ import annotations
+
+from benchmarks.loads.offered import PATTERNS, SHARES
+from benchmarks.peers.jvm.flink import OPENED, flink_jars
+from benchmarks.peers.jvm.libraries import compiled
+from benchmarks.peers.peer import java_tool
+
+BUFFER_MS = 1
+JAVA_OPTIONS = ("-Xmx1g", "-XX:+UseSerialGC")  # on one core the one with the shortest pauses in all
+
+
+def command(ports: dict[str, int]) -> list[str]:
+    """The command that reads the three streams from these ports."""
+    class_path = compiled("flink-levels", flink_jars(), "InFlinkLevels")
+    words = [word for name, port in ports.items() for word in (PATTERNS[name], str(port), str(SHARES[name]))]
+    return [java_tool("java"), *JAVA_OPTIONS, *OPENED, "-cp", class_path, "InFlinkLevels", *words, str(BUFFER_MS)]
