@@ -23,6 +23,7 @@ from wayeb_py.engine.rows.detection_id import with_id_first
 from wayeb_py.engine.rows.detection_schema import STALE
 from wayeb_py.errors import DataError, WayebError
 from wayeb_py.files.output.set_aside import BadLimit
+from wayeb_py.files.stores import Location
 from wayeb_py.parallel.health.gauge import Gauge, gauge_of
 from wayeb_py.parallel.health.stream_summary import StreamSummary
 from wayeb_py.parallel.live.batch_ledger import BatchLedger
@@ -60,7 +61,7 @@ def live_stream(
     max_rows: int = MAX_ROWS,
     capacity: Capacity | None = None,
     idle_s: float | None = None,
-    aside: str | Path | None = None,
+    aside: str | Location | None = None,
     max_bad: BadLimit | None = None,
     no_pickle: bool = False,
     service: ServiceOptions | None = None,
@@ -137,7 +138,8 @@ def live_stream(
             watcher.began()
         committer = Committer(
             Writing(
-                ledger, sink, aside_folder, resuming.snapshots, log, manifest.stream_id, summary, watchers, tolerance
+                ledger, sink, aside_folder, resuming.snapshots, log, manifest.stream_id, summary, watchers, tolerance,
+                checkpoint.keep,
             ),
             clock,
         )
@@ -146,6 +148,7 @@ def live_stream(
         resumed = running.settle(running.repeat_planned(resumed), number)
         summary.end = running.loop(resumed, number).run(stop)
         gauge.write()
+        checkpoint.keep()
         return summary
     except WayebError as error:
         summary.end = str(error)
