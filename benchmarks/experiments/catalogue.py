@@ -122,6 +122,14 @@ EXPERIMENTS = (
         folder="spark",
     ),
     CatalogueEntry(
+        "spark_several",
+        "Spark: pairs and rules as a batch and as a stream, against one process",
+        900,
+        45,
+        by_name=True,
+        folder="spark",
+    ),
+    CatalogueEntry(
         "back_pressure",
         "Spark: back-pressure of 1 to 6 sources against recognisers, and the rate held",
         660,

@@ -14,7 +14,8 @@ keeps every type exactly, and never makes rows.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pyarrow as pa
@@ -27,8 +28,15 @@ from wayeb_py.files.formats.block import TimeRange
 from wayeb_py.files.projection import Wanted, absent
 from wayeb_py.parallel.batch import schemes
 from wayeb_py.parallel.batch.sample import COSTED_ROWS, equal_groups, measure_costs
+from wayeb_py.parallel.batch.several.frame_look import look_at
 from wayeb_py.parallel.batch.several.frames import read_frames, recognised
-from wayeb_py.parallel.batch.several.plan import names_by_place, pairs_together
+from wayeb_py.parallel.batch.several.plan import (
+    describe,
+    names_by_place,
+    pairs_together,
+    rules_over_rows,
+    with_cells,
+)
 from wayeb_py.parallel.batch.several.spec import (
     SeveralSpec,
     StreamSpec,
@@ -38,8 +46,8 @@ from wayeb_py.parallel.batch.several.spec import (
 )
 from wayeb_py.parallel.batch.task import AsideLog, JobSpec, SetAside, conformed, finish, recognise_events
 from wayeb_py.parallel.spark.pattern_bundle import pack_patterns
+from wayeb_py.parallel.spark.shared import Shared, share, task_slots
 from wayeb_py.parallel.spark.task_errors import Raised
-from wayeb_py.parallel.spark.task_slots import count_task_slots
 from wayeb_py.parallel.wire.output_schema import output_schema
 from wayeb_py.parallel.wire.packer import Packer, open_events
 from wayeb_py.parallel.wire.parcel import DDL, Parcel, from_batch, pack, to_batch, unpack
@@ -48,7 +56,6 @@ from wayeb_py.parallel.wire.spool import Rereadable
 from wayeb_py.patterns import Patterns
 
 if TYPE_CHECKING:
-    from pyspark import Broadcast
     from pyspark.sql import DataFrame
 
 Wish = Literal["detections", "episodes", "aside"]
@@ -64,6 +71,8 @@ def recognise(
     what: Wish = "detections",
     shards: int | None = None,
     heavy: Sequence[int | str] = (),
+    look_first: bool = False,
+    on_plan: Callable[[str], None] | None = None,
 ) -> DataFrame:
     """The detections of the patterns, or the episodes, in a data frame of events; or the rows that were set `aside`.
 
@@ -73,26 +82,29 @@ def recognise(
     of its own; `pattern` sends all events to every group of patterns; `source` relies on each entity's events lying in
     one partition of the data frame already. It leaves out rows without key or time, and events that are too late;
     `aside` returns those instead, each with a reason and its values as JSON.
+
+    Pairs, and rules over rows of several entities, run in one task. With `look_first` they are spread as those of files
+    are: the call reads who was where when, and the data frames have to hold the same rows when they are read again.
+    `on_plan` is told in one line what runs where and why.
     """
     schemes.require_known(scheme)
     if what not in get_args(Wish):
         raise ValueError(f"`{what}` is nothing to ask for; there are {', '.join(get_args(Wish))}")
     if looks_at_several(patterns):
-        return _recognise_several(frames_by_stream(patterns, events), patterns, scheme, what, shards, heavy)
+        require_partition(scheme, patterns)
+        return _Several(frames_by_stream(patterns, events), patterns, what, shards, heavy).start(look_first, on_plan)
     (events,) = frames_by_stream(patterns, events).values()
     spark = events.sparkSession
     wanted = patterns.wanted
     taken, schema = taken_columns(events, wanted)
     found = output_schema(patterns, schema, what == "episodes")
-    n_workers = count_task_slots(spark.sparkContext) if shards is None or scheme == "pattern" else 1
+    n_workers = task_slots(spark) if shards is None or scheme == "pattern" else 1
     routing = route_by_hash(shards or SHARDS_A_WORKER * n_workers, heavy_keys(heavy, schema.field(0)))
     groups: tuple[tuple[str, ...], ...] = ()
     if scheme == "pattern":
         groups = _groups(patterns, taken, schema, n_workers)
         routing = route_to_groups(len(groups))
-    spec = spark.sparkContext.broadcast(
-        JobSpec(pack_patterns(patterns), schema, found, TimeRange(), what == "episodes", groups)
-    )
+    spec = share(spark, JobSpec(pack_patterns(patterns), schema, found, TimeRange(), what == "episodes", groups))
     if scheme == "source":
         parcels = _recognised_in_place(taken, spec)
     else:
@@ -123,38 +135,50 @@ def taken_columns(events: DataFrame, wanted: Wanted) -> tuple[DataFrame, pa.Sche
     return taken, _arrow_schema(taken, wanted)
 
 
-def _recognise_several(
-    frames: dict[str, DataFrame],
-    patterns: Patterns,
-    scheme: str,
-    what: Wish,
-    shards: int | None,
-    heavy: Sequence[int | str],
-) -> DataFrame:
-    """What patterns over several entities find: their events are moved once, by entity and together."""
-    require_partition(scheme, patterns)
-    parts = patterns.by_stream
-    taken = {
-        name: taken_columns(frame, Wanted.from_needs(parts[name].needs, parts[name].stream.time_unit))
-        for name, frame in frames.items()
-    }
-    schemas = {name: schema for name, (_, schema) in taken.items()}
-    joined = schema_of_all(patterns, schemas)
-    found = joined.episodes if what == "episodes" else joined.detections
-    context = next(iter(frames.values())).sparkSession.sparkContext
-    keys = [] if len(schemas) > 1 else heavy_keys(heavy, next(iter(schemas.values())).field(0))
-    routing = route_by_hash(shards or SHARDS_A_WORKER * count_task_slots(context), keys)
-    streams = tuple(StreamSpec(name, schema, TimeRange()) for name, schema in schemas.items())
-    work = SeveralSpec(
-        pack_patterns(patterns), pa.schema([]), found, TimeRange(), what == "episodes", streams=streams,
-        names=names_by_place(pairs_together(place_all(patterns), "a data frame is read once")), joined=joined,
-        routing=routing,
-    )  # fmt: skip
-    spec = context.broadcast(work)
-    parcels = read_frames([frame for frame, _ in taken.values()], spec)
-    return _opened(
-        recognised(parcels, spec, work.n_targets, Raised()), what, ASIDE if what == "aside" else sparks_schema(found)
-    )
+@dataclass(slots=True)
+class _Several:
+    """Patterns over several entities in data frames: their events are moved once, by entity, by place and together."""
+
+    frames: dict[str, DataFrame]
+    patterns: Patterns
+    what: Wish
+    shards: int | None
+    heavy: Sequence[int | str]
+
+    def start(self, look_first: bool, on_plan: Callable[[str], None] | None) -> DataFrame:
+        """What they find; only a first look runs at once."""
+        parts, patterns = self.patterns.by_stream, self.patterns
+        taken = {
+            name: taken_columns(frame, Wanted.from_needs(parts[name].needs, parts[name].stream.time_unit))
+            for name, frame in self.frames.items()
+        }
+        schemas = {name: schema for name, (_, schema) in taken.items()}
+        joined = schema_of_all(patterns, schemas)
+        found = joined.episodes if self.what == "episodes" else joined.detections
+        spark = next(iter(self.frames.values())).sparkSession
+        n_workers = task_slots(spark) if self.shards is None or look_first else 1
+        keys = [] if len(schemas) > 1 else heavy_keys(self.heavy, next(iter(schemas.values())).field(0))
+        routing = route_by_hash(self.shards or SHARDS_A_WORKER * n_workers, keys)
+        streams = tuple(StreamSpec(name, schema, TimeRange()) for name, schema in schemas.items())
+        placements = place_all(patterns)
+        if not look_first:
+            placements = pairs_together(placements, "the data frame is read once, without `look_first`")
+        work = SeveralSpec(
+            pack_patterns(patterns), pa.schema([]), found, TimeRange(), self.what == "episodes", streams=streams,
+            names=names_by_place(placements), joined=joined, routing=routing,
+        )  # fmt: skip
+        by_place = ""
+        rows = [frame for frame, _ in taken.values()]
+        if look_first and n_workers > 1:
+            look = look_at(rows, share(spark, work))
+            placements, groups = rules_over_rows(patterns, schemas, n_workers, look.n_events)
+            work = replace(work, names=names_by_place(placements), rule_groups=groups)
+            work, placements, by_place = with_cells(work, placements, look.presence, n_workers)
+        if on_plan is not None:
+            on_plan(f"scheme partition, {describe(placements, routing, by_place, work.rule_groups)}")
+        spec = share(spark, work)
+        parcels = recognised(read_frames(rows, spec), spec, work.n_targets, Raised())
+        return _opened(parcels, self.what, ASIDE if self.what == "aside" else sparks_schema(found))
 
 
 def _arrow_schema(taken: DataFrame, wanted: Wanted) -> pa.Schema:
@@ -202,7 +226,7 @@ def _groups(patterns: Patterns, taken: DataFrame, schema: pa.Schema, n_groups: i
 # ---- in the executors
 
 
-def pack_rows(taken: DataFrame, spec: Broadcast[JobSpec], routing: Routing) -> DataFrame:
+def pack_rows(taken: DataFrame, spec: Shared[JobSpec], routing: Routing) -> DataFrame:
     """Rows as parcels by shard, numbered by partition and place in it."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -220,7 +244,7 @@ def pack_rows(taken: DataFrame, spec: Broadcast[JobSpec], routing: Routing) -> D
     return taken.mapInArrow(task, DDL)
 
 
-def _recognised_in_place(taken: DataFrame, shared: Broadcast[JobSpec]) -> DataFrame:
+def _recognised_in_place(taken: DataFrame, shared: Shared[JobSpec]) -> DataFrame:
     def parcels(batches: Iterator[pa.RecordBatch]) -> Iterator[Parcel]:
         spec = shared.value
         events = Rereadable(pack(conformed(batch, spec.schema)) for batch in batches)

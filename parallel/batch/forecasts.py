@@ -26,7 +26,7 @@ from wayeb_py.forecast.tables import ForecastTables, Horizon, reading_also
 from wayeb_py.parallel.batch.dataframe import frames_by_stream, pack_rows, sparks_schema, taken_columns
 from wayeb_py.parallel.batch.task import JobSpec
 from wayeb_py.parallel.spark.pattern_bundle import pack_patterns
-from wayeb_py.parallel.spark.task_slots import count_task_slots
+from wayeb_py.parallel.spark.shared import share, task_slots
 from wayeb_py.parallel.wire.packer import open_events
 from wayeb_py.parallel.wire.parcel import from_batch
 from wayeb_py.parallel.wire.routing import SHARDS_A_WORKER, route_by_hash
@@ -61,11 +61,11 @@ def forecast(
     reading: Any = reading_also(patterns, *(own.model.by for own in tables))
     taken, schema = taken_columns(events, reading.wanted)
     made = sparks_schema(ForecastOperator(patterns, tables).bind(schema))
-    context = events.sparkSession.sparkContext
-    routing = route_by_hash(shards or SHARDS_A_WORKER * count_task_slots(context), [])
+    spark = events.sparkSession
+    routing = route_by_hash(shards or SHARDS_A_WORKER * task_slots(spark), [])
     n_targets = len(routing.targets)
-    spec = context.broadcast(JobSpec(pack_patterns(reading), schema, made, TimeRange(), False, ()))
-    shared = context.broadcast(tuple(tables))
+    spec = share(spark, JobSpec(pack_patterns(reading), schema, made, TimeRange(), False, ()))
+    shared = share(spark, tuple(tables))
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         incoming = (parcel for batch in batches for parcel in from_batch(batch))

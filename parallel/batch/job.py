@@ -38,6 +38,7 @@ from wayeb_py.parallel.spark.interruption import Interruption
 from wayeb_py.parallel.spark.launch import hush
 from wayeb_py.parallel.spark.pattern_bundle import pack_patterns
 from wayeb_py.parallel.spark.session import open_session
+from wayeb_py.parallel.spark.shared import require_context
 from wayeb_py.parallel.spark.task_errors import watched
 from wayeb_py.parallel.spark.task_slots import count_task_slots
 from wayeb_py.parallel.wire.output_schema import output_schema
@@ -85,6 +86,8 @@ def run(
     one line what it chose and why.
     """
     began_s = time.perf_counter()
+    if spark is not None:
+        require_context(spark, "a run over files")
     schemes.require_known(scheme)
     target, folder = find_place(out, by, "episodes" if episodes else "detections", csv_safe)
     by_stream = paths_by_stream(patterns, paths)
@@ -110,6 +113,7 @@ def run(
     with ExitStack() as stack:
         if spark is None:
             spark = _session(stack, master, workers, on_progress)
+            require_context(spark, "a run over files")
         n_workers = workers or count_task_slots(spark.sparkContext)
         plan: Plan | SeveralPlan
         spec: JobSpec

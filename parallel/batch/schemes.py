@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from wayeb_py.parallel.batch.splits import Split
 from wayeb_py.parallel.batch.task import AsideLog, JobSpec, TaskTally, entities_parcel, finish, recognise_events
+from wayeb_py.parallel.spark.shared import Shared
 from wayeb_py.parallel.spark.task_errors import Errors, Raised
 from wayeb_py.parallel.wire.packer import Packer, open_events
 from wayeb_py.parallel.wire.parcel import DDL, Parcel, from_batch, to_batch
@@ -117,7 +118,7 @@ def partition(spark: SparkSession, job_context: JobContext, splits: Sequence[Spl
     return shuffled(_parcels(spark, len(splits), read, job_context), job_context.spec, job_context.errors, routing)
 
 
-def shuffled(parcels: DataFrame, shared: Broadcast[JobSpec], errors: Errors | Raised, routing: Routing) -> DataFrame:
+def shuffled(parcels: DataFrame, shared: Shared[JobSpec], errors: Errors | Raised, routing: Routing) -> DataFrame:
     """Parcels of events become parcels of detections, each shard's events in the order of arrival."""
     n_targets = len(routing.targets)
 

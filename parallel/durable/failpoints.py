@@ -14,6 +14,7 @@ traps while a stream is running. Unset it costs one comparison.
     shard:state       a shard has not handed on its state        collect        an old snapshot is about to go
     step              of a live stream: some events are fed, their detections on their way
     journal:before    records are received, not on the disk      journal:after  they are, and no process knows
+    store:packed      changes are in the store, no manifest      store:kept     it is, and no output is written
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from pathlib import Path
 POINTS = (
     "plan", "read:begin", "read:yield", "snapshot:before", "snapshot:after", "shard:state",
     "sink:before", "sink:inside", "sink:after", "counted", "commit", "collect", "step",
-    "journal:before", "journal:after",
+    "journal:before", "journal:after", "store:packed", "store:kept",
 )  # fmt: skip
 HOLD = "hold"
 HELD_S = 300.0  # at most: the test that laid the trap may be gone

@@ -9,7 +9,7 @@ disk is slow. An error ends the stream at the loop's next step.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -72,6 +72,7 @@ class Writing:
     summary: StreamSummary
     watchers: Sequence[Watcher] = ()
     tolerance: Tolerance | None = None
+    keep: Callable[[], None] = lambda: None  # what a checkpoint in a store has to have before the output
 
     def write(self, ended: Ended) -> None:
         """Returns when the batch is done."""
@@ -79,6 +80,7 @@ class Writing:
         failpoints.reach("plan")
         if self.ledger.known.planned.get(batch.number) != offset:
             self.ledger.plan(batch.number, offset)
+        self.keep()
         failpoints.reach("sink:before")
         self.aside.write(self.stream_id, batch.number, batch.aside)
         if self.tolerance is not None:

@@ -24,6 +24,7 @@ from wayeb_py.engine.rows.detection_id import with_id_first
 from wayeb_py.engine.rows.detection_schema import STALE
 from wayeb_py.errors import DataError, WayebError
 from wayeb_py.files.output.set_aside import BadLimit
+from wayeb_py.files.stores import Location
 from wayeb_py.parallel.health.gauge import Gauge, gauge_of
 from wayeb_py.parallel.health.stream_summary import StreamSummary
 from wayeb_py.parallel.live import memory
@@ -64,7 +65,7 @@ def live_stream(
     max_rows: int = MAX_ROWS,
     capacity: Capacity | None = None,
     idle_s: float | None = None,
-    aside: str | Path | None = None,
+    aside: str | Location | None = None,
     max_bad: BadLimit | None = None,
     no_pickle: bool = False,
     service: ServiceOptions | None = None,
@@ -141,7 +142,8 @@ def live_stream(
             watcher.began()
         committer = Committer(
             Writing(
-                ledger, sink, aside_folder, resuming.snapshots, log, manifest.stream_id, summary, watchers, tolerance
+                ledger, sink, aside_folder, resuming.snapshots, log, manifest.stream_id, summary, watchers, tolerance,
+                checkpoint.keep,
             ),
             clock,
         )
@@ -153,6 +155,7 @@ def live_stream(
         sys.setswitchinterval(SWITCH_S)
         summary.end = running.loop(resumed, number).run(stop)
         gauge.write()
+        checkpoint.keep()
         return summary
     except WayebError as error:
         summary.end = str(error)

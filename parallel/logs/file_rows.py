@@ -44,7 +44,7 @@ from wayeb_py.files.formats.block import (
 from wayeb_py.files.formats.delimited import DelimitedEvents
 from wayeb_py.files.formats.lines import LineBlock
 from wayeb_py.files.formats.ndjson import parse_lines
-from wayeb_py.files.formats.parquet import refuse_bomb, sound_batches, two_columns, wanted_leaves
+from wayeb_py.files.formats.parquet import open_parquet, refuse_bomb, sound_batches, two_columns, wanted_leaves
 from wayeb_py.files.formats.unreadable import DECODING_ERRORS, is_of_the_system, require_sound, unreadable_file
 from wayeb_py.files.projection import Wanted, WantedColumn
 from wayeb_py.parallel.logs.file_ranges import FileRange, arrow_batches, read_bytes, refuse_other, rows_of, unpacked
@@ -74,7 +74,7 @@ def read_range(
     if file.format in ("csv", "ndjson"):
         yield from _read_text(file_range, file, first, end, selection)
     else:
-        yield from _read_typed(file_range, file, first, end, selection)
+        yield from read_typed(file, file_range.n_rows, first, end, selection)
 
 
 def bad_file(file: EventFile, row: int | None, fault: str) -> Block:
@@ -124,7 +124,8 @@ def _read_text(file_range: FileRange, file: EventFile, first: int, end: int, sel
         raise DataError(f"the file has {row:,} rows, and had {file_range.n_rows:,} when it was seen", file.path)
 
 
-def _read_typed(file_range: FileRange, file: EventFile, first: int, end: int, selection: Selection) -> Iterator[Block]:
+def read_typed(file: EventFile, n_rows: int, first: int, end: int, selection: Selection) -> Iterator[Block]:
+    """The rows from `first` on and before `end` of a Parquet or Arrow file that had so many when it was seen."""
     row = 0
     try:
         for part in _parts(file, selection.wanted):
@@ -139,7 +140,7 @@ def _read_typed(file_range: FileRange, file: EventFile, first: int, end: int, se
         if first <= row < end:
             yield bad_file(file, row + 1, error.message)
         return
-    raise DataError(f"the file has {row:,} rows, and had {file_range.n_rows:,} when it was seen", file.path)
+    raise DataError(f"the file has {row:,} rows, and had {n_rows:,} when it was seen", file.path)
 
 
 def _read_part(part: Part, row: int, file: EventFile, first: int, end: int, selection: Selection) -> Iterator[Block]:
@@ -175,12 +176,12 @@ def _parts(file: EventFile, wanted: Wanted) -> Iterator[Part]:
                 names = _present(batch.schema, wanted, file)
                 yield batch.num_rows, partial(_sound, [batch.select(names)])
             return
-        with pq.ParquetFile(file.path) as opened:
+        with open_parquet(file.path) as opened:
             metadata, schema = opened.metadata, opened.schema_arrow
         names = _present(schema, wanted, file)
         refuse_bomb(metadata, wanted_leaves(metadata, names), file)
         texts = [name for name in names if is_text(schema.field(name).type)]
-        with pq.ParquetFile(file.path, metadata=metadata, read_dictionary=texts, pre_buffer=False) as opened:
+        with open_parquet(file.path, metadata=metadata, read_dictionary=texts) as opened:
             for group in range(metadata.num_row_groups):
                 n_rows = metadata.row_group(group).num_rows
                 yield n_rows, partial(_load_group, opened, group, n_rows, names)

@@ -75,6 +75,8 @@ class Manifest:
 class Checkpoint:
     """The folder, held by one run at a time; a `restart` discards what it holds once the new stream has begun."""
 
+    is_copy = False  # whether the folder is this machine's copy of what is elsewhere
+
     def __init__(self, folder: str | os.PathLike[str], restart: Restart | None = None) -> None:
         self.folder, self.restart = Path(folder).absolute(), restart
         self.was_mended = False  # whether the manifest came from its copy
@@ -153,6 +155,9 @@ class Checkpoint:
                 _remove(self.folder / entry.name)
                 entry.rename(self.folder / entry.name)
         shutil.rmtree(self._before)
+
+    def keep(self) -> None:
+        """Called when the plan of a batch is on the disk, and before its output is written; and at the end."""
 
     def close(self) -> None:
         os.close(self._lock)

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.files.output.whole_file import sync, telling_faults
+from wayeb_py.files.stores import Location, StorePath
 
 
-def batch_of(path: Path, stem: str, stream_id: str) -> int | None:
+def batch_of(path: Location, stem: str, stream_id: str) -> int | None:
     """The batch that a file of a sink holds; None where it belongs to another stream, or is no such file."""
     found = re.fullmatch(rf"{re.escape(stem)}-{re.escape(stream_id)}-(\d+)\.\w+", path.name)
     return None if found is None else int(found[1])
@@ -23,6 +24,20 @@ def last_batch(folder: Path, stem: str, stream_id: str) -> int:
     """The last batch that has a file in a folder, -1 if none has."""
     paths = folder.iterdir() if folder.is_dir() else ()
     return max((batch for path in paths if (batch := batch_of(path, stem, stream_id)) is not None), default=-1)
+
+
+def put_away_in_store(
+    folder: StorePath, stem: str, stream_id: str, after: int, clock: Clock = SYSTEM
+) -> StorePath | None:
+    """The same in a store, which has no renames: each file is copied, and then removed. A start that dies in between
+    does it again."""
+    paths = [path for path, _ in folder.below() if path.parent == folder]
+    later = [path for path in paths if (batch := batch_of(path, stem, stream_id)) is not None and batch > after]
+    place = folder / f"_superseded-{clock.utc():%Y%m%dT%H%M%S}"
+    for path in later:
+        path.copy_to(place / path.name)
+        path.unlink(missing_ok=True)
+    return place if later else None
 
 
 def put_away(folder: Path, stem: str, stream_id: str, after: int, clock: Clock = SYSTEM) -> Path | None:

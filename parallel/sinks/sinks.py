@@ -8,6 +8,7 @@ does so (Parquet: a file a batch, under the batch's number), and is exactly once
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -21,8 +22,9 @@ from wayeb_py.errors import DataError
 from wayeb_py.files.output.table_text import render_ndjson
 from wayeb_py.files.output.whole_file import make_folder, telling_faults, write_whole
 from wayeb_py.files.output.write import Output, ParquetOutput
+from wayeb_py.files.stores import Location, StorePath
 from wayeb_py.parallel.durable import failpoints
-from wayeb_py.parallel.sinks.batch_files import last_batch, put_away
+from wayeb_py.parallel.sinks.batch_files import batch_of, last_batch, put_away, put_away_in_store
 from wayeb_py.tally import Tally
 
 
@@ -92,7 +94,7 @@ class Replaceable(Protocol):
     def last(self, stream_id: str) -> int:
         """The last batch of the stream in the sink, -1 if there is none."""
 
-    def put_away(self, stream_id: str, after: int) -> Path | None:
+    def put_away(self, stream_id: str, after: int) -> Location | None:
         """Takes the later batches out of readers' sight; returns where to, or None if there are none."""
 
 
@@ -116,6 +118,24 @@ def commit_batch(batch: Batch, output: Output) -> None:
         output.discard()
 
 
+def _write_file(place: Location, batch: Batch) -> None:
+    """Puts the file of a batch in its place, whole; a batch that found nothing has none."""
+    if batch.has_found:
+        commit_batch(batch, ParquetOutput(place))
+    else:
+        place.unlink(missing_ok=True)
+
+
+def mixed_up(folder: str) -> DataError:
+    """The error where a new stream would add to the files of others."""
+    return DataError(
+        "the folder already holds Parquet files, and this stream has just begun: its detections would be mixed with "
+        "them",
+        folder,
+        hint="name another folder, or move the old files away; to go on with a stream name its --checkpoint",
+    )
+
+
 class ParquetSink:
     """A folder of Parquet files, one for each batch that found something; every reader of Parquet sees it as one
     table."""
@@ -128,12 +148,7 @@ class ParquetSink:
         with telling_faults(self.folder):
             make_folder(self.folder)
         if is_new and any(path.suffix == ".parquet" for path in self.folder.iterdir()):
-            raise DataError(
-                "the folder already holds Parquet files, and this stream has just begun: its detections would be "
-                "mixed with them",
-                str(self.folder),
-                hint="name another folder, or move the old files away; to go on with a stream name its --checkpoint",
-            )
+            raise mixed_up(str(self.folder))
         self._stream_id = stream_id
         for left in self.folder.glob(f".{self.stem}-{stream_id}-*.tmp"):  # of a run that was killed
             left.unlink(missing_ok=True)
@@ -145,11 +160,34 @@ class ParquetSink:
         return put_away(self.folder, self.stem, stream_id, after)
 
     def write(self, batch: Batch) -> None:
-        path = self.folder / f"{self.stem}-{self._stream_id}-{batch.number:09}.parquet"
-        if not batch.has_found:
-            path.unlink(missing_ok=True)
-            return
-        commit_batch(batch, ParquetOutput(path))
+        _write_file(self.folder / f"{self.stem}-{self._stream_id}-{batch.number:09}.parquet", batch)
+
+    def close(self) -> None:
+        """Nothing to do: everything is in its place."""
+
+
+class StoreSink:
+    """The same in a store: the object of a batch appears with one put, whole, and the batch that comes again puts the
+    same once more."""
+
+    def __init__(self, folder: StorePath, stem: str = "detections") -> None:
+        self.folder, self.stem = folder, stem
+        self._stream_id = ""
+
+    def open(self, stream_id: str, is_new: bool) -> None:
+        if is_new and any(path.suffix == ".parquet" for path, _ in self.folder.below()):
+            raise mixed_up(str(self.folder))
+        self._stream_id = stream_id
+
+    def last(self, stream_id: str) -> int:
+        found = (batch_of(path, self.stem, stream_id) for path, _ in self.folder.below() if path.parent == self.folder)
+        return max((batch for batch in found if batch is not None), default=-1)
+
+    def put_away(self, stream_id: str, after: int) -> StorePath | None:
+        return put_away_in_store(self.folder, self.stem, stream_id, after)
+
+    def write(self, batch: Batch) -> None:
+        _write_file(self.folder / f"{self.stem}-{self._stream_id}-{batch.number:09}.parquet", batch)
 
     def close(self) -> None:
         """Nothing to do: everything is in its place."""
@@ -198,23 +236,30 @@ class FunctionSink:
 class AsideFolder:
     """Late events and rows that are no events: NDJSON, a file for each batch that had some, replaced if repeated."""
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.folder = Path(folder)
+    def __init__(self, folder: str | os.PathLike[str] | StorePath) -> None:
+        self.folder: Location = folder if isinstance(folder, StorePath) else Path(folder)
 
     def open(self, stream_id: str) -> None:
-        """Clears away what a killed run left behind."""
+        """Clears away what a killed run left behind; in a store, nothing that shows."""
+        if isinstance(self.folder, StorePath):
+            return
         for left in self.folder.glob(f".aside-{stream_id}-*.tmp"):
             left.unlink(missing_ok=True)
 
-    def put_away(self, stream_id: str, after: int) -> Path | None:
+    def put_away(self, stream_id: str, after: int) -> Location | None:
         """Takes the rows that later batches have set aside out of readers' sight."""
+        if isinstance(self.folder, StorePath):
+            return put_away_in_store(self.folder, "aside", stream_id, after)
         return put_away(self.folder, "aside", stream_id, after)
 
     def write(self, stream_id: str, number: int, lines: bytes) -> None:
-        path = self.folder / f"aside-{stream_id}-{number:09}.ndjson"
+        path: Location = self.folder / f"aside-{stream_id}-{number:09}.ndjson"
         if not lines:
             path.unlink(missing_ok=True)
             return
-        with telling_faults(self.folder):
-            make_folder(self.folder)
+        if isinstance(path, StorePath):
+            path.upload(io.BytesIO(lines))
+            return
+        with telling_faults(path.parent):
+            make_folder(path.parent)
         write_whole(path, lines)

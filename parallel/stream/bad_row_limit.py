@@ -11,6 +11,7 @@ from pathlib import Path
 
 from wayeb_py.errors import DataError
 from wayeb_py.files.output.set_aside import BadLimit
+from wayeb_py.files.stores import Location
 from wayeb_py.parallel.health import gauge
 from wayeb_py.parallel.health.totals import load_totals
 from wayeb_py.parallel.sinks.sinks import Batch
@@ -21,13 +22,13 @@ class Tolerance:
     """A limit, and what counts towards it."""
 
     limit: BadLimit
-    aside: Path  # where the rows are
+    aside: Location  # where the rows are
     n_bad: int = 0
     n_rows: int = 0
     batch: int = -1  # the last that is counted
 
     @classmethod
-    def of_stream(cls, limit: BadLimit, aside: Path, checkpoint: Path) -> Tolerance:
+    def of_stream(cls, limit: BadLimit, aside: Location, checkpoint: Path) -> Tolerance:
         """A limit for a stream, with the counts of its earlier batches."""
         before = load_totals(checkpoint / gauge.FOLDER)
         return cls(limit, aside, round(before.sum("bad")), round(before.sum("rows")), before.batch)

@@ -8,7 +8,9 @@ source has other parts than the recognition (`repartition`). Where we read the l
 `source` is several times faster: no event crosses into the JVM there.
 
 The recogniser handles order, lateness and forgetting, by each entity's own events. Spark's watermark is not used: it
-moves with the batches and drops events silently. State is one value a shard, in Spark's state store and so in the
+moves with the batches and drops events silently. Patterns that look at several entities have one shard, and a clock
+over the partitions that rows say they come from: a topic's by themselves, others by columns that the caller names; the
+rows of a frame that names none come in one. State is one value a shard, in Spark's state store and so in the
 query's checkpoint: a batch that is tried again begins from the state that the batch before it committed.
 
 *Not taken*: rows grouped by entity (a state store entry and a Python call for each entity and batch); rows grouped by
@@ -20,24 +22,22 @@ it was tried; one blob needs neither its timers nor its several variables).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from wayeb_py.engine.rows.detection_id import with_id_first
 from wayeb_py.errors import DataError
-from wayeb_py.files.projection import absent
+from wayeb_py.files.projection import Wanted, absent
+from wayeb_py.parallel.batch.dataframe import frames_by_stream, sparks_schema
 from wayeb_py.parallel.spark.pattern_bundle import open_patterns, pack_patterns
 from wayeb_py.parallel.stream.shard_operator import ShardPatterns, ShardQuery, recognise_by_shard
 from wayeb_py.parallel.wire import parcel
-from wayeb_py.parallel.wire.output_schema import (
-    output_schema,
-    refuse_service,
-    refuse_several_entities,
-    refuse_several_streams,
-)
-from wayeb_py.parallel.wire.packer import PLACE, STREAMED_ROWS, Packer
+from wayeb_py.parallel.wire.event_schemas import has_several, join_streams, wanted_by_stream
+from wayeb_py.parallel.wire.output_schema import output_schema, refuse_no_stream, refuse_service
+from wayeb_py.parallel.wire.packer import NUMBER_BITS, PLACE, STREAMED_ROWS, Packer
 from wayeb_py.parallel.wire.parcel import Parcel
 from wayeb_py.parallel.wire.routing import route_by_hash
 
@@ -47,35 +47,56 @@ if TYPE_CHECKING:
     from wayeb_py.patterns import Patterns
 
 OBSERVED = "wayeb"  # the name of the metrics in a query's progress
+COUNTED = ("rows", "events", "late", "late_for_clock", "duplicates", "set_aside")
+PARTITION = "__partition"  # the column that says from which partition of its source a row comes
+PART_BITS = 12  # of a packing task's number: below the number of Spark's task
 
 
 def recognise_stream(
-    events: DataFrame,
+    events: DataFrame | Mapping[str, DataFrame],
     patterns: Patterns,
     *,
     shards: int | None = None,
     places: Sequence[str] | None = None,
+    partitions: Sequence[str] | None = None,
     episodes: bool = False,
     idle_s: float | None = None,
 ) -> DataFrame:
     """The detections, or with `episodes` the closed episodes, in a streaming DataFrame of events, one row each.
 
-    `shards` is how many parts the entities are divided into; it is fixed for the life of the checkpoint, and is
-    `spark.sql.shuffle.partitions` unless given. `places` are columns that say where an event stood in its source;
-    Kafka's and a file's are found by themselves. After `idle_s` without any event of an entity, the events that its
-    lateness holds back are recognised.
+    Where patterns read several streams, there is a data frame for each, by its name.
 
-    The query's progress has the counts (`observedMetrics`, `wayeb`): rows, events, late, duplicates, set_aside.
+    `shards` is how many parts the entities are divided into; it is fixed for the life of the checkpoint, and is
+    `spark.sql.shuffle.partitions` unless given; patterns that look at several entities have one. `places` are columns
+    that say where an event stood in its source, `partitions` those that say in which part of it, for the clock;
+    Kafka's and a file's are found by themselves. After `idle_s` without any event of an entity, the events that its
+    lateness holds back are recognised, and the clock does not wait for a partition that has been silent for so long.
+
+    The query's progress has the counts (`observedMetrics`, `wayeb`): rows, events, late, late_for_clock, duplicates,
+    set_aside.
     """
-    n_shards = shards or int(events.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
-    schema = _arrow_schema(patterns, events)
+    refuse_no_stream(patterns)
+    refuse_service(patterns)
+    frames = frames_by_stream(patterns, events)
+    spark = next(iter(frames.values())).sparkSession
+    n_shards = _one_shard(patterns, shards) if patterns.clocked else shards
+    n_shards = n_shards or int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
+    wanted = wanted_by_stream(patterns)
+    schema = join_streams(patterns, {name: _arrow_schema(wanted[name], frame) for name, frame in frames.items()})
     found = _result_schema(patterns, schema, episodes)  # raises before anything runs if a pattern does not fit
     payload = pack_patterns(patterns)
 
     def order(version: int) -> ShardPatterns:
         return ShardPatterns(open_patterns(payload), schema)
 
-    packed = _pack_rows(events, patterns, n_shards, places)
+    in_parts = bool(patterns.clocked) or has_several(patterns)
+    packed: DataFrame | None = None
+    for name, frame in frames.items():
+        of_part = [_partition(frame, partitions, name if has_several(patterns) else None)] if in_parts else []
+        taken, key = _placed(frame, wanted[name], places, of_part), wanted[name].key.name
+        own = taken.mapInArrow(_packing_parts(key, n_shards) if in_parts else _packing(key, n_shards), parcel.DDL)
+        packed = own if packed is None else packed.union(own)
+    assert packed is not None
     parcels = recognise_by_shard(packed, ShardQuery(n_shards, order, episodes, idle_s))
     return _open(_counted(parcels), found, episodes)
 
@@ -83,45 +104,61 @@ def recognise_stream(
 # ---- in the driver
 
 
-def _arrow_schema(patterns: Patterns, events: DataFrame) -> pa.Schema:
+def _one_shard(patterns: Patterns, shards: int | None) -> int:
+    if shards not in (None, 1):
+        raise DataError(
+            f"`{patterns.clocked[0]}` looks at more than one entity's events, and {shards} shards have each only those "
+            "of some entities",
+            hint="leave `shards` out; `wayeb stream --workers N` has shards for what shares its entity beside it",
+        )
+    return 1
+
+
+def _arrow_schema(wanted: Wanted, events: DataFrame) -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    taken = events.select(*(f"`{column}`" for column in _needed(patterns, events)))
+    taken = events.select(*(f"`{column}`" for column in _needed(wanted, events)))
     return to_arrow_schema(taken.schema, timezone=events.sparkSession.conf.get("spark.sql.session.timeZone"))
 
 
 def _result_schema(patterns: Patterns, schema: pa.Schema, episodes: bool) -> pa.Schema:
     """The columns of detections in such events, as Spark has them; EventsError where the patterns do not fit."""
-    refuse_several_streams(patterns)
-    refuse_several_entities(patterns)
-    refuse_service(patterns)
-    found = with_id_first(output_schema(patterns, schema, episodes))
-    return pa.schema([pa.field(field.name, _plain(field.type)) for field in found])
+    return sparks_schema(with_id_first(output_schema(patterns, schema, episodes)))
 
 
-def _plain(type_: pa.DataType) -> pa.DataType:
-    return type_.value_type if pa.types.is_dictionary(type_) else type_
-
-
-def _needed(patterns: Patterns, events: DataFrame) -> list[str]:
+def _needed(wanted: Wanted, events: DataFrame) -> list[str]:
     """The columns that the patterns need, the key first."""
-    wanted = patterns.wanted
     for column in wanted.columns:
         if column.name not in events.columns:
             raise absent(column, "the data frame", events.columns)
     return list(wanted.names)
 
 
-def _pack_rows(events: DataFrame, patterns: Patterns, n_shards: int, places: Sequence[str] | None) -> DataFrame:
+def _placed(events: DataFrame, wanted: Wanted, places: Sequence[str] | None, others: Sequence[Column]) -> DataFrame:
+    """The wanted columns, where each event stood in its source, and others."""
     from pyspark.sql import functions as sql
 
-    needed = _needed(patterns, events)
     placed = _places_of(events) if places is None else [sql.col(f"`{place}`") for place in places]
-    taken = events.select(
-        *(sql.col(f"`{column}`") for column in needed),
+    return events.select(
+        *(sql.col(f"`{column}`") for column in _needed(wanted, events)),
         *(place.alias(f"{PLACE}{number}") for number, place in enumerate(placed)),
+        *others,
     )
-    return taken.mapInArrow(_packing(needed[0], n_shards), parcel.DDL)
+
+
+def _partition(events: DataFrame, partitions: Sequence[str] | None, stream: str | None) -> Column:
+    """From which partition of its source each row comes, as a text that begins with the stream where there are several;
+    a frame of which nothing is known is one partition."""
+    from pyspark.sql import functions as sql
+
+    if partitions is None:
+        partitions = ["topic", "partition"] if {"topic", "partition"} <= set(events.columns) else []
+    named = [sql.col(f"`{name}`").cast("string") for name in partitions]
+    first = [] if stream is None else [sql.lit(stream)]
+    whole = [*first, *(named or [sql.lit("")])]
+    return sql.concat(*(one for n, word in enumerate(whole) for one in ([sql.lit("/")] if n else []) + [word])).alias(
+        PARTITION
+    )
 
 
 def _places_of(events: DataFrame) -> list[Column]:
@@ -151,7 +188,7 @@ def _counted(parcels: DataFrame) -> DataFrame:
         number = sql.get_json_object(told, f"$.{name}").cast("bigint")
         return sql.coalesce(sql.sum(number), sql.lit(0)).alias(name)
 
-    return parcels.observe(OBSERVED, *(total(name) for name in ("rows", "events", "late", "duplicates", "set_aside")))
+    return parcels.observe(OBSERVED, *(total(name) for name in COUNTED))
 
 
 def _open(parcels: DataFrame, schema: pa.Schema, episodes: bool) -> DataFrame:
@@ -182,6 +219,48 @@ def _packing(key: str, n_shards: int) -> Callable[[Iterator[pa.RecordBatch]], It
         yield parcel.to_batch([Parcel("counts", 0, packer.first_number, json.dumps({"rows": n_rows}).encode())])
 
     return pack
+
+
+def _packing_parts(key: str, n_shards: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The same, the rows of each partition of the source by themselves, with a parcel that says whose they are."""
+
+    def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        task = 0 if context is None else context.partitionId()
+        packers: dict[str, Packer] = {}
+        n_rows = 0
+        for batch in batches:
+            n_rows += batch.num_rows
+            for partition, own in _by_partition(batch):
+                number = task << PART_BITS | len(packers)
+                packer = packers.setdefault(partition, Packer(route_by_hash(n_shards), key, number, STREAMED_ROWS))
+                for packed in packer.add(_with_plain_places(own)):
+                    yield parcel.to_batch([packed])
+        for partition, packer in packers.items():
+            for packed in packer.finish():
+                yield parcel.to_batch([packed])
+            told = json.dumps([packer.task, partition]).encode()
+            for shard in range(n_shards):
+                yield parcel.to_batch([Parcel("packed", shard, 0, told)])
+        counts = json.dumps({"rows": n_rows}).encode()
+        yield parcel.to_batch([Parcel("counts", 0, task << PART_BITS << NUMBER_BITS, counts)])
+
+    return pack
+
+
+def _by_partition(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of each partition of the source, in their order."""
+    words = pc.dictionary_encode(batch.column(PARTITION))
+    if words.null_count:
+        raise DataError(
+            "an event does not say from which partition of its source it comes",
+            hint="name columns that are never null: recognise_stream(…, partitions=[…])",
+        )
+    rest = batch.drop_columns([PARTITION])
+    for number, word in enumerate(words.dictionary.to_pylist()):
+        yield word, rest if len(words.dictionary) == 1 else rest.filter(pc.equal(words.indices, number))
 
 
 def _with_plain_places(batch: pa.RecordBatch) -> pa.RecordBatch:

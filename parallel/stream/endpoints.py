@@ -1,8 +1,9 @@
 """Words of the command line become the two ends of a stream: a log to read, a sink to write to.
 
 --source   kafka://HOST:PORT/TOPIC     a folder     replay:PATH[,PATH…] (a data set by its own time, speeded up)
+           delta:PATH  iceberg:CATALOG.TABLE            what others append to a table
            -  tcp://  unix:  nmea+tcp://  nmea+udp://  mqtt://   what is received by one process (`receive.address`)
---out      kafka://HOST:PORT/TOPIC     a folder     - (NDJSON on standard output)     delta:PATH     iceberg:NAME
+--out      kafka://HOST:PORT/TOPIC     a folder, here or in a store     - (NDJSON)     delta:PATH     iceberg:NAME
            tcp://  sse://  webhook:URL  mqtt://         what is delivered as it is found (`sinks.deliveries`)
 either     python:FILE.py (the user's own: `user_endpoints`)
 """
@@ -15,13 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wayeb_py.errors import DataError
+from wayeb_py.files.stores import Location, StorePath, located
 from wayeb_py.files.tables import is_table
 from wayeb_py.parallel.logs.back_pressure import Capacity
 from wayeb_py.parallel.logs.log import Log
 from wayeb_py.parallel.receive.address import is_address, parse_address
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.sinks.deliveries import is_delivered, open_delivery
-from wayeb_py.parallel.sinks.sinks import NdjsonSink, ParquetSink, Sink
+from wayeb_py.parallel.sinks.sinks import NdjsonSink, ParquetSink, Sink, StoreSink
 from wayeb_py.parallel.stream.user_endpoints import PYTHON, open_own_log, open_own_sink
 from wayeb_py.patterns import Patterns
 
@@ -192,16 +194,20 @@ def open_log(
         folder = checkpoint.folder / "replay"
         store_events(source.removeprefix(REPLAY).split(","), wanted, folder, partitions or 1)
         return ReplayLog(folder, speed, capacity)
-    from wayeb_py.parallel.logs.folder import FolderLog  # for start-up time
-
     path = Path(source.removeprefix(FOLDER))
-    if not path.is_dir():
+    if not is_table(source) and not path.is_dir():
         raise DataError(
             f"`{path}` is not a folder", hint="name a folder, kafka://HOST:PORT/TOPIC, or replay:PATH with a data set"
         )
     journal = checkpoint.journal.with_stem(f"{checkpoint.journal.stem}-{number}") if number else checkpoint.journal
     if checkpoint.read() is None:  # of a failed start: no offset belongs to it yet, and files may have gone since
         journal.unlink(missing_ok=True)
+    if is_table(source):
+        from wayeb_py.parallel.logs.table import TableLog  # for start-up time
+
+        return TableLog(source, journal)
+    from wayeb_py.parallel.logs.folder import FolderLog  # for start-up time
+
     return FolderLog(path, journal)
 
 
@@ -221,6 +227,9 @@ def open_sink(out: str, episodes: bool, say: Callable[[str], None] = lambda text
         from wayeb_py.parallel.sinks.table import TableSink  # for start-up time
 
         return TableSink(out)
+    place = located(out)
+    if isinstance(place, StorePath):
+        return StoreSink(place, "episodes" if episodes else "detections")
     path = Path(out)
     if path.exists() and not path.is_dir():
         raise DataError(
@@ -234,12 +243,12 @@ def open_sink(out: str, episodes: bool, say: Callable[[str], None] = lambda text
     return ParquetSink(path, "episodes" if episodes else "detections")
 
 
-def refuse_mixed_up(sources: Sequence[str], out: str, checkpoint: Path, aside: Path | None = None) -> None:
+def refuse_mixed_up(sources: Sequence[str], out: str, checkpoint: Location, aside: Path | None = None) -> None:
     """Raises DataError where a stream would read what it writes, or would write where no reader looks for it."""
-    folders = {"--checkpoint": str(checkpoint)}
+    folders = {} if isinstance(checkpoint, StorePath) else {"--checkpoint": str(checkpoint)}
     place = out.removeprefix("delta:")
-    elsewhere = out.startswith((KAFKA, PYTHON, "iceberg:")) or (is_table(out) and "://" in place)
-    if out != "-" and not elsewhere and not is_delivered(out):
+    elsewhere = out == "-" or out.startswith((KAFKA, PYTHON, "iceberg:")) or is_delivered(out)
+    if not elsewhere and not isinstance(located(place), StorePath):
         folders["--out"] = place
     if aside is not None:
         folders["--aside"] = str(aside)
@@ -254,8 +263,14 @@ def refuse_mixed_up(sources: Sequence[str], out: str, checkpoint: Path, aside: P
         if source.startswith(KAFKA):
             _refuse_same_topic(source, out)
             continue
-        if source.startswith(PYTHON) or is_address(source):
+        if is_table(source) and source == out:
+            raise DataError(
+                "the table is source and destination: what is found would be read as events", source,
+                hint="write detections to a table of their own",
+            )  # fmt: skip
+        if source.startswith((PYTHON, "iceberg:")) or is_address(source):
             continue
+        source = source.removeprefix("delta:")
         is_replay = source.startswith(REPLAY)
         for read in source.removeprefix(REPLAY).split(",") if is_replay else [source.removeprefix(FOLDER)]:
             for option, folder in folders.items():
@@ -264,7 +279,12 @@ def refuse_mixed_up(sources: Sequence[str], out: str, checkpoint: Path, aside: P
                         f"{option} `{folder}` is in the source `{read}`: its files would be read as events",
                         hint="name a folder elsewhere, or one whose name begins with _, which is not read",
                     )
-    if "--out" in folders and _is_within(Path(place), checkpoint):
+    inside = (
+        place == str(checkpoint) or place.startswith(f"{checkpoint}/")
+        if isinstance(checkpoint, StorePath)
+        else "--out" in folders and _is_within(Path(place), checkpoint)
+    )
+    if inside:
         raise DataError(
             f"--out `{out}` is in the checkpoint: a restart would move it away", hint="name a folder elsewhere"
         )
@@ -295,7 +315,7 @@ def _is_read_with(folder: Path, source: Path) -> bool:
     return not any(name.startswith(("_", ".")) for name in below)
 
 
-def aside_folder(out: str) -> Path | None:
+def aside_folder(out: str) -> Location | None:
     """Where rows set aside go by default: into the output's folder, hidden from its readers."""
     elsewhere = out == "-" or out.startswith((KAFKA, PYTHON)) or is_delivered(out) or is_table(out)
-    return None if elsewhere else Path(out) / "_aside"
+    return None if elsewhere else located(out) / "_aside"

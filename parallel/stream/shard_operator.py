@@ -12,6 +12,9 @@ entity run in shards by entity and the last shard (`has_all`) gets all events fo
 entities learns from each event what had arrived before it in its task, and
 from the epoch how far each task got; so every shard has the same clock.
 
+The rows of a data frame come without a plan: packing tasks say from which partition they have their events (*packed*),
+and the state notes when each last had some, by Spark's own time of the batch, which is the same when it is repeated.
+
 The recogniser of a shard stays alive in its worker process. The state carries a token, new with every batch: where the
 next batch of the shard comes to a process whose recogniser has that token, nothing is restored. *Not taken*: states by
 what has changed, since a batch touches most entities that pairs keep; states that are written less often, since Spark
@@ -47,7 +50,7 @@ from wayeb_py.parallel.recovery.snapshots import Epoch, Snapshot
 from wayeb_py.parallel.stream.stream_recogniser import StreamRecogniser
 from wayeb_py.parallel.stream.task_result import TaskResult
 from wayeb_py.parallel.wire import parcel
-from wayeb_py.parallel.wire.event_schemas import by_stream, has_several
+from wayeb_py.parallel.wire.event_schemas import by_stream, has_several, wanted_by_stream
 from wayeb_py.parallel.wire.overflow import Overflow
 from wayeb_py.parallel.wire.packer import NUMBER_BITS, in_arrival_order
 from wayeb_py.parallel.wire.parcel import Parcel
@@ -71,6 +74,7 @@ STATE_SETTINGS = {
 _STATE_DDL = "shards int, shard int, epoch string, heard binary, recogniser binary"
 _ROUTE = "route"
 _TOKEN = "token"  # in the epoch of a state: tells which recogniser has it
+_SPOKE = "spoke"  # in the epoch of a state: when each partition of a data frame last had events
 ALIVE = 16  # recognisers that a worker process keeps
 
 
@@ -158,10 +162,11 @@ def _step(shards: ShardQuery, arrived: list[Parcel], state: GroupState) -> Itera
     joined = None if not shards.has_all else schema_of_all(order.patterns, by_stream(order.patterns, order.schema))
     group = int(shards.has_all and shard == shards.n_shards - 1)  # only those by entity count the events
     result = TaskResult(recogniser.inner, f"shard-{shard}", group, shard, shards.episodes, joined=joined)
-    others = (one for one in arrived if one.kind not in ("events", "epoch"))
+    others = (one for one in arrived if one.kind not in ("events", "epoch", "packed"))
     yield from sorted(others, key=lambda one: one.number)  # a shuffle keeps no order
+    spoke_s = _spoke_s(arrived, before, clock_s)
     if order.patterns.clocked:
-        for detections in _followed(recogniser, arrived, now):
+        for detections in _followed(recogniser, spoke_s, now):
             yield from result.take(detections)
     for stream, partition, events, reached_s in _in_parts(arrived, order.patterns):
         if stream is not None and stream not in recogniser.streams:  # that nothing here reads
@@ -178,7 +183,9 @@ def _step(shards: ShardQuery, arrived: list[Parcel], state: GroupState) -> Itera
     yield from result.finish(state_bytes=len(after.saved))
     failpoints.reach("shard:state")
     token = secrets.token_hex(8)
-    state.update((shards.n_shards, shard, json.dumps(now.to_json() | {_TOKEN: token}), after.heard, after.saved))
+    kept = {_TOKEN: token} | ({} if _told(arrived) else {_SPOKE: dict(spoke_s)})
+    epoch = json.dumps(now.to_json() | kept)
+    state.update((shards.n_shards, shard, epoch, after.heard, after.saved))
     if shards.step_ms:
         state.setTimeoutDuration(shards.step_ms)
     _keep_alive(shards, shard, token, recogniser)
@@ -204,7 +211,8 @@ def _recogniser(
     own = names_here(order.patterns, has_all=shard == shards.n_shards - 1)
     patterns = order.patterns.select(own)
     if shard == shards.n_shards - 1:
-        schemas = {name: schema for name, schema in schemas.items() if name in patterns.by_stream}
+        asked = {name: columns_of_all(order.patterns, name) for name in patterns.by_stream}
+        schemas = {name: pa.schema([schemas[name].field(one) for one in columns]) for name, columns in asked.items()}
         return StreamRecogniser(patterns, schemas, shards.episodes, snapshot)
     return StreamRecogniser(patterns, schemas, shards.episodes, snapshot, order.patterns)
 
@@ -213,6 +221,11 @@ def names_here(patterns: CompiledPatterns, *, has_all: bool) -> tuple[str, ...]:
     """The patterns and rules of the shards by entity, or of the one that has all events."""
     return tuple(one.name for one in place_all(patterns) if (one.where != "by entity") == has_all)
 
+
+def columns_of_all(patterns: CompiledPatterns, stream: str) -> list[str]:
+    """The columns of a stream that the shard which has all events asks for; none where it does not read the stream."""
+    selected = patterns.select(names_here(patterns, has_all=True))
+    return list(wanted_by_stream(selected)[stream].names) if stream in selected.by_stream else []
 
 
 def _keep_alive(shards: ShardQuery, shard: int, token: str, recogniser: StreamRecogniser) -> None:
@@ -235,9 +248,23 @@ def _epoch(shards: ShardQuery, arrived: list[Parcel], was: Epoch, state: GroupSt
     return Epoch(tick=max(was.tick, silent_since(now_s, shards.idle_s))), int(now_s)
 
 
-def _followed(recogniser: StreamRecogniser, arrived: list[Parcel], now: Epoch) -> Iterator[Detections]:
+def _spoke_s(arrived: list[Parcel], before: tuple[Any, ...] | None, clock_s: int) -> Mapping[str, int]:
+    """When each partition last had events: as the plan says, or as the state and the batch's own rows do."""
+    told = _told(arrived)
+    if told:
+        planned: Mapping[str, int] = told[0][4]
+        return planned
+    known: dict[str, int] = {} if before is None else json.loads(before[2]).get(_SPOKE, {})
+    return known | dict.fromkeys(_packed(arrived).values(), clock_s)
+
+
+def _packed(arrived: list[Parcel]) -> dict[int, str]:
+    """The partition of each packing task of a data frame."""
+    return dict(json.loads(one.payload) for one in arrived if one.kind == "packed")
+
+
+def _followed(recogniser: StreamRecogniser, spoke_s: Mapping[str, int], now: Epoch) -> Iterator[Detections]:
     """What is decided once the clocks of the streams know their partitions, and which of them are away."""
-    spoke_s: Mapping[str, int] = _told(arrived)[0][4]
     several = has_several(recogniser.inner.patterns)
     for name in recogniser.streams:
         own = {one: last_s for one, last_s in spoke_s.items() if not several or stream_of(one) == name}
@@ -255,6 +282,7 @@ def _in_parts(
         yield None, None, events, None
         return
     told = {task: (partition, reached) for _, _, task, partition, _, reached in _told(arrived)}
+    told |= {task: (partition, None) for task, partition in _packed(arrived).items()}
     by_task = any(reached is not None for _, reached in told.values())
     found: dict[tuple[str, int], list[Parcel]] = {
         (partition, task if by_task else 0): [] for task, (partition, _) in sorted(told.items())

@@ -30,26 +30,33 @@ from wayeb_py.tally import Tally
 
 
 class ShardPacker:
-    """Packs the events of one task for all shards: by entity, and once more for the last where it `has_all`."""
+    """Packs the events of one task for all shards: by entity, and once more for the last where it `has_all`, with the
+    `columns` that it asks for (none: it does not read the stream)."""
 
-    def __init__(self, stream: m.Stream, task: int, n_shards: int, has_all: bool, rows: int = STREAMED_ROWS) -> None:
+    def __init__(
+        self, stream: m.Stream, task: int, n_shards: int, has_all: bool, rows: int = STREAMED_ROWS,
+        columns: Sequence[str] | None = None,
+    ) -> None:  # fmt: skip
         from wayeb_py.parallel.wire.arrival_times import ArrivalTimes  # for start-up time, as in `task`
 
         assert stream.key is not None
-        self._packers = [(Packer(route_by_hash(n_shards - has_all), stream.key, task, rows), 0)]
-        if has_all:
-            self._packers.append((Packer(route_by_hash(1), stream.key, task, rows), n_shards - 1))
+        self._packers: list[tuple[Packer, int, Sequence[str] | None]] = [
+            (Packer(route_by_hash(n_shards - has_all), stream.key, task, rows), 0, None)
+        ]
+        if has_all and columns != []:
+            self._packers.append((Packer(route_by_hash(1), stream.key, task, rows), n_shards - 1, columns))
         self._times = ArrivalTimes(stream) if has_all else None
 
     def add(self, batch: pa.RecordBatch) -> Iterator[Parcel]:
         """The parcels that are full after some more events."""
         events = batch if self._times is None else self._times.add(batch)
-        for packer, first in self._packers:
-            yield from (replace(parcel, split=first + parcel.split) for parcel in packer.add(events))
+        for packer, first, columns in self._packers:
+            own = events if columns is None else events.select([*columns, *events.schema.names[batch.num_columns :]])
+            yield from (replace(parcel, split=first + parcel.split) for parcel in packer.add(own))
 
     def finish(self) -> Iterator[Parcel]:
         """The parcels of the events that remain."""
-        for packer, first in self._packers:
+        for packer, first, _ in self._packers:
             yield from (replace(parcel, split=first + parcel.split) for parcel in packer.finish())
 
     @property
@@ -61,14 +68,20 @@ class ShardPacker:
 def pack_range(context: StreamContext, spec: TaskSpec, n_shards: int, has_all: bool = False) -> Iterator[Parcel]:
     """The parcels of a task whose events are recognised elsewhere: by entity, and once more for the last shard where it
     `has_all`."""
-    from wayeb_py.parallel.stream.shard_operator import PackedFrom, epoch_parcel  # for start-up time, as in `task`
+    from wayeb_py.parallel.stream.shard_operator import (  # for start-up time, as in `task`
+        PackedFrom,
+        columns_of_all,
+        epoch_parcel,
+    )
 
     failpoints.reach("read:begin")
     offsets, version = spec.offsets, context.version(spec.after.version)
     stream = context.log.stream_of(offsets.partition)
     wanted = version.wanted(0, stream)
     parts = version.groups[0].by_stream
-    packer = ShardPacker(parts[stream or next(iter(parts))].stream, spec.split, n_shards, has_all)
+    name = stream or next(iter(parts))
+    columns = columns_of_all(version.groups[0], name) if has_all else None
+    packer = ShardPacker(parts[name].stream, spec.split, n_shards, has_all, columns=columns)
     tally = Tally()
     aside = bytearray()
     with ReadAhead(context.log.read(offsets, wanted, version.schema_of(0, stream))) as blocks:

@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
@@ -22,8 +21,9 @@ from wayeb_py.clock import SYSTEM
 from wayeb_py.engine.levels.validity import Validity
 from wayeb_py.engine.rows.detection_id import with_id_first
 from wayeb_py.engine.rows.detection_schema import STALE
-from wayeb_py.errors import WayebError
+from wayeb_py.errors import DataError, WayebError
 from wayeb_py.files.output.set_aside import BadLimit
+from wayeb_py.files.stores import Location
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.health.failure import as_error
 from wayeb_py.parallel.health.gauge import gauge_of, has_ended
@@ -35,6 +35,7 @@ from wayeb_py.parallel.recovery.ledger import Ledger, LedgerEntry
 from wayeb_py.parallel.recovery.recover import recover
 from wayeb_py.parallel.recovery.start import begin_version, find_schema, mind_functions
 from wayeb_py.parallel.sinks.sinks import AsideFolder, Batch, Sink
+from wayeb_py.parallel.spark.shared import require_context
 from wayeb_py.parallel.stream.bad_row_limit import Tolerance
 from wayeb_py.parallel.stream.gather import gather, marked
 from wayeb_py.parallel.stream.plan import Asked, StreamPlan, make_frame, plan_stream
@@ -79,7 +80,7 @@ def stream(
     max_rows: int = MAX_ROWS,
     capacity: Capacity | None = None,
     idle_s: float | None = None,
-    aside: str | Path | None = None,
+    aside: str | Location | None = None,
     max_bad: BadLimit | None = None,
     no_pickle: bool = False,
     watchers: Sequence[Watcher] = (),
@@ -96,6 +97,8 @@ def stream(
     end the stream.
     """
     began = time.perf_counter()
+    require_context(session, "a stream that reads its source itself")
+    _refuse_apart(checkpoint, session.sparkContext.master or "")
     refuse_no_stream(patterns)
     refuse_service(patterns, marks=True)
     validity = Validity(patterns)
@@ -158,7 +161,7 @@ def stream(
         overflow = Overflow(checkpoint.folder)
         overflow.clear()
         run = _Run(sink, aside_folder, ledger, overflow, manifest.stream_id, columns, summary, watchers, tolerance)
-        run.validity = validity
+        run.validity, run.keep = validity, checkpoint.keep
         for note in patterns.knowledge.notes:
             say(note)
         # Errors of a sink are raised below: py4j would print them as well, with both languages' frames.
@@ -178,6 +181,7 @@ def stream(
         failure = query.exception()
         if failure is not None:
             raise as_error(failure) from failure
+        checkpoint.keep()
         return summary
     except WayebError as error:
         summary.end = str(error)
@@ -190,6 +194,18 @@ def stream(
 
 
 # Before the first batch.
+def _refuse_apart(checkpoint: Checkpoint, master: str) -> None:
+    """Raises DataError where executors would not see the folder that a stream works in."""
+    if checkpoint.is_copy and not master.startswith("local"):
+        raise DataError(
+            "a checkpoint in a store is worked on in a folder of this machine, and the executors of a cluster would "
+            "not see it",
+            master,
+            hint="name a folder that the machines share, or run the stream on one machine: --master 'local[8]', or "
+            "--engine local",
+        )
+
+
 def _columns(patterns: Patterns, schema: pa.Schema, episodes: bool) -> pa.Schema:
     """The columns of all detections of the stream, in the same order in every batch."""
     return with_id_first(output_schema(patterns, schema, episodes))
@@ -211,6 +227,7 @@ class _Run:
     tolerance: Tolerance | None = None
     fault: Exception | None = None
     validity: Validity | None = None
+    keep: Callable[[], None] = lambda: None
 
     def take(self, parcels: DataFrame, number: int) -> None:
         try:
@@ -219,6 +236,7 @@ class _Run:
             if self.validity is not None and self.validity.marks:
                 batch = marked(batch, self.validity, SYSTEM.wall_s())
             self.ledger.spark.settle_state()
+            self.keep()
             failpoints.reach("sink:before")
             self.aside.write(self.stream_id, number, batch.aside)
             if self.tolerance is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pyarrow as pa
 
 from wayeb_py.compiler.patterns import CompiledPatterns
-from wayeb_py.compiler.streams import quoted
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.binding import bind_schema
 from wayeb_py.engine.recogniser import Recogniser
@@ -25,16 +24,6 @@ def output_schema(patterns: CompiledPatterns, events: pa.Schema, episodes: bool)
     else:
         rows = bind_schema(patterns, events)
     return rows.episodes if episodes else rows.detections
-
-
-def refuse_several_streams(patterns: CompiledPatterns) -> None:
-    """Raises DataError for a file with several streams, where the events of one come."""
-    if has_several(patterns):
-        names = quoted(stream.name or "" for stream in patterns.meaning.streams)
-        raise DataError(
-            f"this file has the streams {names}, and a streaming data frame has the events of one",
-            hint="run it with `wayeb stream --source NAME=SOURCE`, a source for each; or over all of it, as a batch",
-        )
 
 
 def refuse_no_stream(patterns: CompiledPatterns) -> None:
@@ -67,15 +56,3 @@ def refuse_service(patterns: CompiledPatterns, marks: bool = False) -> None:
                 "keeps all events and all detections",
                 hint="run it in one process (`wayeb stream --engine local`), or leave the clause out",
             )
-
-
-def refuse_several_entities(patterns: CompiledPatterns) -> None:
-    """Raises DataError for patterns that go by a clock, where nothing says which partition an event comes from."""
-    if patterns.clocked:
-        what = "rule" if patterns.clocked[0] in patterns.rule_names else "pattern"
-        raise DataError(
-            f"{what} `{patterns.clocked[0]}` goes by a clock over all entities, and the rows of a streaming data frame "
-            "do not say from which partition they come",
-            hint="run it with `wayeb stream` (in Python: `parallel.stream.stream.stream`), which reads the source "
-            "itself, or over what has arrived, as a batch",
-        )

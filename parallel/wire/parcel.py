@@ -18,7 +18,7 @@ import pyarrow as pa
 
 Kind = Literal[
     "events", "detections", "episodes", "aside", "counts", "entities", "reached", "presence", "epoch", "elsewhere",
-    "rows", "ended",
+    "rows", "ended", "packed",
 ]
 
 SCHEMA = pa.schema([("kind", pa.string()), ("split", pa.int64()), ("number", pa.int64()), ("payload", pa.binary())])

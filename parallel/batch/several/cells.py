@@ -30,7 +30,7 @@ from wayeb_py.parallel.batch.several.presence import COARSEST, axes_of, cell_of,
 
 MOST_TASKS = 62  # a set of them is a number of 64 bits
 MOST_ROWS = 1 << 20  # of all presence together
-AN_EVENT = 2.0  # what an event costs by itself, counted in neighbours
+AN_EVENT = 11.0  # what an event costs to be sent and put in order, counted in those that may be its neighbours
 
 Masks = npt.NDArray[np.int64]
 
@@ -80,10 +80,11 @@ class Cells:
         tasks = self.streams[stream]
         return np.append(tasks.home, -1)[tasks.of(keys)].astype(np.int64)
 
-    @property
-    def gain(self) -> float:
-        """How much less the fullest task has to do than one that has all."""
-        return self.total / max(1.0, float(self.work.max(initial=0.0)))
+    def gain(self, n_workers: int) -> float:
+        """How much sooner so many workers are done with all tasks than one is that has all: an event that goes to
+        several tasks is work for each of them."""
+        longest = max(float(self.work.max(initial=0.0)), float(self.work.sum()) / n_workers)
+        return self.total / max(1.0, longest)
 
 
 def lay_out(found: Mapping[str, Sequence[tuple[int, pa.Table]]], n_tasks: int) -> Cells:

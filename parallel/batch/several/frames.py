@@ -21,17 +21,17 @@ from wayeb_py.parallel.batch.several.spec import SeveralSpec
 from wayeb_py.parallel.batch.several.task import run_target
 from wayeb_py.parallel.batch.splits import Split
 from wayeb_py.parallel.batch.task import AsideLog, TaskTally, conformed
+from wayeb_py.parallel.spark.shared import Shared
 from wayeb_py.parallel.spark.task_errors import Errors, Raised
 from wayeb_py.parallel.wire.packer import NUMBER_BITS
 from wayeb_py.parallel.wire.parcel import DDL, Parcel, from_batch, pack, to_batch
 
 if TYPE_CHECKING:
-    from pyspark import Broadcast
     from pyspark.sql import DataFrame, SparkSession
 
 
 def read_files(
-    spark: SparkSession, job_context: JobContext, spec: Broadcast[SeveralSpec], splits: Mapping[int, Sequence[Split]]
+    spark: SparkSession, job_context: JobContext, spec: Shared[SeveralSpec], splits: Mapping[int, Sequence[Split]]
 ) -> DataFrame:
     """The parcels of all splits, by the places of their streams; there is one even where there is nothing to read."""
     tasks = [(stream, number) for stream, own in splits.items() for number in range(len(own))]
@@ -67,7 +67,7 @@ def read_files(
 
 
 def survey(
-    spark: SparkSession, job_context: JobContext, spec: Broadcast[SeveralSpec], splits: Mapping[int, Sequence[Split]]
+    spark: SparkSession, job_context: JobContext, spec: Shared[SeveralSpec], splits: Mapping[int, Sequence[Split]]
 ) -> DataFrame:
     """Who was where when, as parcels by stream: a reading of the few columns that say it."""
     raster = Raster.of(pairs_of(spec.value.patterns_at("by place")))
@@ -107,7 +107,7 @@ def survey(
     return found
 
 
-def read_frames(frames: Sequence[DataFrame], spec: Broadcast[SeveralSpec]) -> DataFrame:
+def read_frames(frames: Sequence[DataFrame], spec: Shared[SeveralSpec]) -> DataFrame:
     """The parcels of data frames, one a stream, in the order of their partitions."""
 
     def parcels_of(stream: int, frame: DataFrame) -> DataFrame:
@@ -129,7 +129,7 @@ def read_frames(frames: Sequence[DataFrame], spec: Broadcast[SeveralSpec]) -> Da
 
 
 def recognised(
-    parcels: DataFrame, shared: Broadcast[SeveralSpec], n_targets: int, errors: Errors | Raised
+    parcels: DataFrame, shared: Shared[SeveralSpec], n_targets: int, errors: Errors | Raised
 ) -> DataFrame:
     """Parcels of events become parcels of detections, each target's events in the order of arrival; where rules have
     parts of their own, rows go to them in a second shuffle."""
@@ -147,7 +147,7 @@ def recognised(
     return matched(found, shared, errors) if shared.value.rule_groups else found
 
 
-def matched(parcels: DataFrame, shared: Broadcast[SeveralSpec], errors: Errors | Raised) -> DataFrame:
+def matched(parcels: DataFrame, shared: Shared[SeveralSpec], errors: Errors | Raised) -> DataFrame:
     """Rows become matches, part by part; all other parcels stay as they are, on whatever task."""
     first, n_parts = shared.value.first_part(0), shared.value.n_parts
 

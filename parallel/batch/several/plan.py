@@ -8,7 +8,7 @@ join rows of several entities run in a second stage of a large input, over rows 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -70,21 +70,9 @@ class SeveralPlan:
         return recognised(parcels, spec, spec.value.n_targets, job_context.errors)
 
     def _with_cells(self, spark: SparkSession, job_context: schemes.JobContext, shared: Any) -> SeveralSpec:
-        spec: SeveralSpec = shared.value
         rows = survey(spark, job_context, shared, self.splits).collect()
-        if any(row.number < 0 for row in rows):
-            self.placements = pairs_together(self.placements, "some speeds would lead around the globe")
-            return replace(spec, names=names_by_place(self.placements))
-        found: dict[str, list[tuple[int, Any]]] = {}
-        for row in rows:
-            found.setdefault(spec.streams[row.split].name, []).append((row.number, unpack(bytes(row.payload))))
-        cells = lay_out(found, TASKS_A_WORKER * self.n_workers)
-        if cells.gain < LEAST_GAIN:
-            why = f"{cells.n_near:,} of {cells.n_entities:,} entities are near one another everywhere"
-            self.placements = pairs_together(self.placements, why)
-            return replace(spec, names=names_by_place(self.placements))
-        self.by_place = cells_text(cells)
-        return replace(spec, cells=cells)
+        spec, self.placements, self.by_place = with_cells(shared.value, self.placements, rows, self.n_workers)
+        return spec
 
     def __str__(self) -> str:
         return f"scheme partition, {describe(self.placements, self.routing, self.by_place, self.rule_groups)}"
@@ -144,6 +132,25 @@ def names_by_place(placements: tuple[Placement, ...]) -> dict[Where, tuple[str, 
 def with_places(spec: SeveralSpec, plan: SeveralPlan) -> SeveralSpec:
     """The work of a job with what a plan says of it."""
     return replace(spec, names=names_by_place(plan.placements), routing=plan.routing, rule_groups=plan.rule_groups)
+
+
+def with_cells(
+    spec: SeveralSpec, placements: tuple[Placement, ...], rows: Sequence[Any], n_workers: int
+) -> tuple[SeveralSpec, tuple[Placement, ...], str]:
+    """The work of a job once a look has shown who was where when, where everything runs then, and what was found."""
+    why = "some speeds would lead around the globe"
+    if not any(row.number < 0 for row in rows):
+        found: dict[str, list[tuple[int, Any]]] = {}
+        for row in rows:
+            found.setdefault(spec.streams[row.split].name, []).append((row.number, unpack(bytes(row.payload))))
+        cells = lay_out(found, TASKS_A_WORKER * n_workers)
+        gain = cells.gain(n_workers)
+        if gain >= LEAST_GAIN:
+            return replace(spec, cells=cells), placements, cells_text(cells)
+        near = f"{cells.n_near:,} of {cells.n_entities:,} entities may be near others in many places"
+        why = f"{near}: {counted(n_workers, 'worker')} by place would take {1 / max(gain, 0.01):.0%} of its time"
+    placements = pairs_together(placements, why)
+    return replace(spec, names=names_by_place(placements)), placements, ""
 
 
 def streams_of(readers: Mapping[str, EventReader]) -> tuple[StreamSpec, ...]:

@@ -9,13 +9,15 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import wayeb_py
 from tests.parallel.batch.moved import by_place, move, rows_in, spec_of
 from wayeb_py.parallel.batch.several import presence
-from wayeb_py.parallel.batch.several.cells import Cells
+from wayeb_py.parallel.batch.several.cells import Cells, lay_out
+from wayeb_py.parallel.batch.several.presence import cell_of
 
 TEXT = """
 stream ships { key id time t in s position lon, lat motion speed, course
@@ -76,6 +78,25 @@ def test_a_harbour_is_shared_by_all_tasks() -> None:
     cells = compare(ships(700, 2, harbour=True), 4)
     assert sorted(set(cells.streams["ships"].home.tolist())) == [0, 1, 2, 3]
     assert cells.work.max() < 0.6 * cells.total
+    assert 1.2 < cells.gain(2) < 2
+    assert 1.2 < cells.gain(4) < 4
+
+
+def test_what_goes_everywhere_is_not_spread_over_few_workers() -> None:
+    """Entities that roam, now near these and now near those, are guests of most tasks: that costs two workers what
+    they would gain."""
+    every = [(one, span) for span in range(80) for one in range(40)]
+    roams = [(one, 100 + 9 * ((7 * one + 11 * span * (1 + one % 3)) % 20), span) for one, span in every]
+    stays = [(one, 100 + 9 * (one // 2), span) for one, span in every]
+    gains = []
+    for rows in (roams, stays):
+        entity, x, span = (np.array(column, dtype=np.int64) for column in zip(*rows, strict=True))
+        cell = cell_of(x, np.full(len(x), 100), np.full(len(x), 100))
+        n = np.ones(len(x), dtype=np.int64)
+        table = pa.table({"entity": entity, "cell": cell, "span": span, "n": n})
+        gains.append([lay_out({"ships": [(0, table)]}, 8).gain(n_workers) for n_workers in (2, 8)])
+    assert gains[0][0] < 1.2 < gains[0][1] < gains[1][1]
+    assert 1.75 < gains[1][0] <= 2
 
 
 @pytest.mark.parametrize("most_rows", [600, 64])  # with 64, not even one cell has so few

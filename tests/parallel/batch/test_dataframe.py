@@ -84,7 +84,7 @@ def test_heavy_keys_are_of_the_columns_type_however_they_are_written() -> None:
 def test_a_data_frame_is_cut_for_the_tasks_that_run_at_a_time(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frames, "count_task_slots", lambda context: 5)
+    monkeypatch.setattr(frames, "task_slots", lambda spark: 5)
     n_shards = recognise(frame_of(spark, events(9), 1), patterns()).rdd.getNumPartitions() - 1  # and one for accounts
     assert n_shards == 5 * SHARDS_A_WORKER
 

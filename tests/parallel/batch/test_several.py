@@ -18,6 +18,7 @@ import wayeb_py
 from tests.parallel.batch.small_jobs import rows_of, told
 from tests.rules import random_files
 from tests.several import files
+from tests.several.test_sentences import CASES, batch_of, compile_case, said_of, sent_in, shown
 from wayeb_py.errors import DataError
 from wayeb_py.parallel import recognise
 from wayeb_py.parallel.batch import job
@@ -49,8 +50,8 @@ def compare(spark: SparkSession, patterns: wayeb_py.Patterns, paths: Paths, fold
 def test_a_whole_library_finds_the_same_with_pairs_by_place(
     spark: SparkSession, tmp_path: Path, library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan, "FROM_EVENTS", 0)
-    monkeypatch.setattr(plan, "TASKS_A_WORKER", 2)
+    for name, value in (("FROM_EVENTS", 0), ("TASKS_A_WORKER", 2), ("LEAST_GAIN", 0.0)):
+        monkeypatch.setattr(plan, name, value)
     patterns = wayeb_py.compile(ROOT / f"patterns/{library}.sre")
     (stream,) = patterns.by_stream
     engine = compare(spark, patterns, {stream: [ROOT / f"data/{library}_sample.parquet"]}, tmp_path)
@@ -66,6 +67,23 @@ def written(sent: dict[str, list[dict[str, object]]], schemas: dict[str, pa.Sche
             paths.setdefault(name, []).append(folder / f"{name}{number}.parquet")
             pq.write_table(pa.Table.from_pylist(part, schemas[name]), paths[name][-1], row_group_size=7)
     return paths
+
+
+@pytest.mark.soak
+def test_every_sentence_holds_on_spark(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The corpus of several entities, pairs by place and rules over rows where they can be."""
+    for name, value in (("FROM_EVENTS", 0), ("TASKS_A_WORKER", 1), ("LEAST_GAIN", 0.0)):
+        monkeypatch.setattr(plan, name, value)
+    for number, case in enumerate(CASES):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        patterns, paths = compile_case(case, folder), {}
+        for name in patterns.by_stream:
+            paths[name] = [folder / f"{name}.parquet"]
+            pq.write_table(pa.Table.from_batches([batch_of(sent_in(case)[name])]), paths[name][0], row_group_size=5)
+        job.run(patterns, paths, folder / "found.parquet", spark=spark, workers=2)
+        told = shown([pq.read_table(folder / "found.parquet")], "seq" in case)
+        assert told == sorted(said_of(case)["detects"]), case["name"]
 
 
 WORLD = 291  # two streams, both with a lateness: silences, pairs over both, and patterns of one entity
@@ -88,10 +106,14 @@ def test_two_streams_find_the_same_from_files_and_from_data_frames(
     assert "by place in 4 tasks" in compare(spark, patterns, paths, tmp_path)
     tables = {name: pa.Table.from_pylist(world.sent[name], files.SCHEMAS[name]) for name in paths}
     frames = {name: spark.createDataFrame(table) for name, table in tables.items()}
-    found = recognise(frames, patterns, shards=2).toArrow()
-    names = pq.read_schema(tmp_path / "local.parquet").names
-    pq.write_table(found.select(names), tmp_path / "frames.parquet")
-    assert rows_of(tmp_path / "frames.parquet") == rows_of(tmp_path / "local.parquet")
+    said: list[str] = []
+    for options in ({"shards": 2}, {"look_first": True}):
+        found = recognise(frames, patterns, on_plan=said.append, **options).toArrow()
+        names = pq.read_schema(tmp_path / "local.parquet").names
+        pq.write_table(found.select(names), tmp_path / "frames.parquet")
+        assert rows_of(tmp_path / "frames.parquet") == rows_of(tmp_path / "local.parquet")
+    assert "in one task, since the data frame is read once, without `look_first`" in said[0]
+    assert "by place in 4 tasks, the fullest with" in said[1]
 
 
 RULES = """
@@ -142,6 +164,14 @@ def test_rules_over_rows_find_the_same_by_a_key_and_in_one_task(
     assert "the rows of `Watched` in 4 parts by n.entity, the only member that is not everywhere" in engine
     found = [row for row in rows_of(tmp_path / "local.parquet") if "Like" in str(row)]
     assert len(found) > 3
+    tables = {name: pa.Table.from_pylist(own, files.SCHEMAS[name]) for name, own in sent.items()}
+    frames = {name: spark.createDataFrame(table) for name, table in tables.items()}
+    said: list[str] = []
+    of_frames = recognise(frames, patterns, look_first=True, on_plan=said.append).toArrow()
+    names = pq.read_schema(tmp_path / "local.parquet").names
+    pq.write_table(of_frames.select(names), tmp_path / "frames.parquet")
+    assert rows_of(tmp_path / "frames.parquet") == rows_of(tmp_path / "local.parquet")
+    assert "the rows of `Like` in 4 parts by a.x = b.x = c.x" in said[0]
 
 
 def test_rules_over_facts_alone_need_no_events(spark: SparkSession, tmp_path: Path) -> None:

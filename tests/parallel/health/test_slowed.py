@@ -43,6 +43,7 @@ PATTERNS = """stream v {
 pattern Fast := (speed > 50 and drag(speed)) ; (speed > 50)
 pattern Slow := (speed < 10 and drag(speed)) ; (speed < 10)
 """
+SEVERAL = "pattern Gone := (speed > 99) ; silence 1 min\n"  # by which everything is recognised in a second stage
 
 
 def dragging(file: Path) -> UserFunction:
@@ -81,7 +82,8 @@ class Running:
             }
         )
         pq.write_table(table, folder / "data.parquet")
-        patterns = compile_patterns(PATTERNS, functions=[dragging(self.brake)])
+        text = PATTERNS + SEVERAL if scheme == "partition" else PATTERNS
+        patterns = compile_patterns(text, functions=[dragging(self.brake)])
         self.log = replay(folder, patterns)
         self.health = Health(self.log, folder / "checkpoint" / gauge.FOLDER, self.log.capacity, window_s=4.0)
         self.report = Report(self.health, Reporting(quiet=True, metrics_file=folder / "metrics.ndjson"), every_s=0.25)

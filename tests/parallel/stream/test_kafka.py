@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -191,3 +192,39 @@ def test_the_command_replays_into_a_topic_that_it_makes(broker: Broker, tmp_path
     other = CliRunner().invoke(app, [*arguments, "--speed", "max", "--partitions", "5"])
     assert other.exit_code == 3
     assert "the topic has 3 partitions, not 5" in other.stderr
+
+
+SEVERAL = """
+stream s { key id  time t in s  position lon, lat  lateness 10 s attr v number  attr lon number  attr lat number }
+pattern Fast := (v > 5)
+pattern Meet for each pair a, b in s within 1 km fresh 1 min := (distance(a, b) < 500 m){2,}
+pattern Gone := (v > 5) ; silence 30 s
+rule Chase := a: Fast, b: s where b.v < 3 and b.ts - a.ts in 0..20 s emit a.entity as one, b.entity as two
+"""
+
+
+def test_pairs_silences_and_rules_over_the_partitions_of_a_topic(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    """Events of one vessel are in one partition, in order; partitions are behind one another by less than a batch."""
+    dice = random.Random(3)
+    rows = [
+        {"id": dice.randrange(6), "t": 1000 + 3 * i, "v": dice.choice([1.0, 4.0, 8.0]),
+         "lon": dice.choice([0.0, 0.001, 0.02]), "lat": 0.0}
+        for i in range(300)
+    ]  # fmt: skip
+    url, patterns = make_topic(broker, 3), wayeb_py.compile(SEVERAL)
+    summaries: list[StreamSummary] = []
+    for part in (rows[:170], rows[170:]):
+        for partition in range(3):
+            fill(url, [row for row in part if row["id"] % 3 == partition], partition)
+        with Checkpoint(tmp_path / "checkpoint") as checkpoint:
+            log, sink, final = KafkaLog.open(url), ParquetSink(tmp_path / "out"), len(summaries) == 1
+            summaries.append(stream(spark, patterns, log, sink, checkpoint, once=True, final=final, max_rows=90))
+    found = pq.read_table(tmp_path / "out").to_pylist()
+    expected = wayeb_py.compile(SEVERAL.replace("lateness 10 s ", "")).recognise(pa.Table.from_pylist(rows)).to_arrow()
+    names = ("pattern", "entity", "other", "ts", "start_ts", "decided_ts", "one", "two")
+    told = [sorted(str([row.get(name) for name in names]) for row in table) for table in (found, expected.to_pylist())]
+    assert told[0] == told[1]
+    assert {row["pattern"] for row in found} == {"Fast", "Meet", "Gone", "Chase"}
+    assert sum(one.late_for_clock for one in summaries) == 0

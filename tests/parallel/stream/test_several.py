@@ -39,7 +39,15 @@ from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.recovery.pattern_versions import keep_version
 from wayeb_py.parallel.recovery.snapshots import Epoch
 from wayeb_py.parallel.sinks.sinks import ParquetSink
-from wayeb_py.parallel.stream.shard_operator import PackedFrom, ShardPatterns, ShardQuery, _alive, _step, epoch_parcel
+from wayeb_py.parallel.stream.shard_operator import (
+    PackedFrom,
+    ShardPatterns,
+    ShardQuery,
+    _alive,
+    _step,
+    columns_of_all,
+    epoch_parcel,
+)
 from wayeb_py.parallel.stream.shard_packing import ShardPacker
 from wayeb_py.parallel.stream.source import SourceOptions, StreamReader
 from wayeb_py.parallel.stream.stream import stream
@@ -174,6 +182,7 @@ class Shard:
         )
         self.states = [KeptState() for _ in range(self.n_shards)]
         self.stream = patterns.meaning.stream
+        self.columns = columns_of_all(patterns, "s") if self.has_all else None
         self.spoke_s = dict.fromkeys(partitions, 0)
         self.dice = dice
         self.rows: list[dict[str, Any]] = []
@@ -190,7 +199,7 @@ class Shard:
         for partition in sorted(batch):
             cut = self.dice.randrange(len(batch[partition]) + 1)
             for start, end in pairwise([0, cut, len(batch[partition])]):
-                packer = ShardPacker(self.stream, task, self.n_shards, self.has_all, 2)
+                packer = ShardPacker(self.stream, task, self.n_shards, self.has_all, 2, self.columns)
                 for one in table_of(batch[partition][start:end]).to_batches():
                     parcels += packer.add(one)
                 parcels += packer.finish()
@@ -302,11 +311,13 @@ def test_the_clock_does_not_wait_for_a_partition_that_is_away(patterns: Patterns
     assert Counter(row["pattern"] for row in shard.rows)["Gone"] == 2
 
 
-def test_the_others_keep_their_state_when_a_rule_changes(folder: Path, patterns: Patterns) -> None:
+@pytest.mark.parametrize("by_entity", [0, 2])
+def test_the_others_keep_their_state_when_a_rule_changes(folder: Path, patterns: Patterns, by_entity: int) -> None:
     (folder / "changed.sre").write_text(STREAM % f"lateness {LATENESS} s " + PATTERNS.replace("b.v < 3", "b.v < 0"))
     without = wayeb_py.compile(folder / "changed.sre")
-    shard = Shard(patterns, ["0"], random.Random(1))
-    shard.query = ShardQuery(1, lambda version: ShardPatterns((without, patterns)[version], SCHEMA), episodes=False)
+    shard = Shard(patterns, ["0"], random.Random(1), by_entity)
+    versions = [ShardPatterns(one, SCHEMA) for one in (without, patterns)]
+    shard.query = ShardQuery(by_entity + 1, versions.__getitem__, episodes=False, has_all=by_entity > 0)
     shard.take({"0": [Event(3, 100, 1.0, 0.0), Event(6, 101, 1.0, 0.0), Event(3, 113, 8.0, 0.0)]})
     assert not shard.rows, "the clock is at 103: the pair has met once, at 101"
     later = [Event(6, 120, 1.0, 0.0), Event(3, 125, 1.0, 0.0), Event(6, 180, 1.0, 0.02)]

@@ -42,7 +42,6 @@ from wayeb_py.parallel.stream.stream import stream
 from wayeb_py.parallel.stream.stream_recogniser import StreamRecogniser
 from wayeb_py.parallel.stream.task import StreamContext
 from wayeb_py.parallel.wire.event_schemas import by_stream, join_streams, wanted_by_stream
-from wayeb_py.parallel.wire.output_schema import refuse_several_entities, refuse_several_streams
 from wayeb_py.parallel.wire.parcel import Parcel, from_batch, unpack, unpack_lines
 from wayeb_py.patterns import Patterns
 
@@ -368,21 +367,4 @@ def test_what_cannot_be_spread_is_refused_with_a_remedy(patterns: Patterns, tmp_
         "the checkpoint was begun with 6 shards, and its state lies accordingly: one shard would not find it, and "
         "`Lost` looks at more than one entity's events, which needs one\n"
         "  = hint: run the new patterns with a checkpoint of their own, or begin anew: --restart"
-    )
-
-
-def test_a_streaming_data_frame_is_refused_with_what_runs_instead(patterns: Patterns) -> None:
-    with pytest.raises(DataError) as caught:
-        refuse_several_streams(patterns)
-    assert str(caught.value) == (
-        "this file has the streams `ships`, `radar`, and a streaming data frame has the events of one\n"
-        "  = hint: run it with `wayeb stream --source NAME=SOURCE`, a source for each; or over all of it, as a batch"
-    )
-    with pytest.raises(DataError) as caught:
-        refuse_several_entities(patterns)
-    assert str(caught.value) == (
-        "pattern `Lost` goes by a clock over all entities, and the rows of a streaming data frame do not say from "
-        "which partition they come\n"
-        "  = hint: run it with `wayeb stream` (in Python: `parallel.stream.stream.stream`), which reads the source "
-        "itself, or over what has arrived, as a batch"
     )

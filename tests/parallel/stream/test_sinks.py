@@ -135,7 +135,7 @@ def test_outputs_are_told_apart_by_their_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "out", "checkpoint", "said"),
     [
-        ("in", "s3://bucket/found", "state", "--out `s3://bucket/found`: nothing can be kept at s3://"),
+        ("in", "ftp://bucket/found", "state", "`ftp://…` is an address of a kind that is not read or written"),
         ("in", "found", "hdfs://name/state", "nothing can be kept at hdfs://"),
         ("in", "in/found", "state", "--out `in/found` is in the source `in`"),
         ("folder:in", "./in/", "state", "--out `./in/` is in the source `in`"),

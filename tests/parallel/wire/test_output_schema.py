@@ -14,8 +14,6 @@ from wayeb_py.parallel.stream.gather import marked
 from wayeb_py.parallel.wire.output_schema import (
     output_schema,
     refuse_service,
-    refuse_several_entities,
-    refuse_several_streams,
 )
 
 EVENTS = pa.schema([("id", pa.int32()), ("t", pa.timestamp("ms")), ("x", pa.float32())])
@@ -36,25 +34,21 @@ PLACED = "stream s { key id time t position x, y motion x, y lateness 1 h attr y
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("stream s { key id time t }\npattern Gone := (x > 1) ; silence 1 h\n", "pattern `Gone`"),
-        ("stream s { key id time t lateness 1 h }\nrule R := a: s, b: s where a.x = b.x within 1 h\n", "rule `R`"),
-        (PLACED.replace("motion x, y ", "") + PAIR, "pattern `M`"),
+        ("stream s { key id time t }\npattern Gone := (x > 1) ; silence 1 h\n", "Gone"),
+        ("stream s { key id time t lateness 1 h }\nrule R := a: s, b: s where a.x = b.x within 1 h\n", "R"),
+        (PLACED.replace("motion x, y ", "") + PAIR, "M"),
     ],
 )
-def test_what_looks_at_several_entities_has_columns_and_runs_where_partitions_are_known(text: str, what: str) -> None:
+def test_what_looks_at_several_entities_has_columns(text: str, what: str) -> None:
     patterns = wayeb_py.compile(text)
     events = EVENTS.append(pa.field("y", pa.float32()))
     found = output_schema(patterns, events, False)
     assert found == patterns.recognise(events.empty_table()).to_arrow().schema
     assert "decided_ts" in found.names
-    with pytest.raises(DataError, match=f"{what} goes by a clock over all entities"):
-        refuse_several_entities(patterns)
+    assert list(patterns.clocked) == [what]
 
 
-def test_several_streams_and_files_of_facts_alone_are_refused() -> None:
-    two = wayeb_py.compile("stream s { key id time t }\nstream r { key id time t }\npattern P on s := (x > 1)\n")
-    with pytest.raises(DataError, match="this file has the streams `s`, `r`, and a streaming data frame has"):
-        refuse_several_streams(two)
+def test_files_of_facts_alone_are_refused() -> None:
     facts = wayeb_py.compile('facts a(x, y) from "a.csv"\nrule R := p: a, q: a where p.x = q.y\n')
     with pytest.raises(DataError, match="these rules read files of facts alone"):
         output_schema(facts, EVENTS, False)

@@ -27,6 +27,7 @@ from wayeb_py.cli.options import AsJson, ChosenPatterns, CleanBy, Episodes, Long
 from wayeb_py.cli.pattern_options import PatternOptionsWithPlaces, select_patterns, show_warnings
 from wayeb_py.cli.spark_options import Engine, Master, Scheme
 from wayeb_py.errors import visible
+from wayeb_py.files.stores import Location, located
 from wayeb_py.run import startup
 from wayeb_py.tally import LATE_FOR_CLOCK
 from wayeb_py.text_table import table
@@ -100,7 +101,7 @@ def run_stream(
         ),
     ],
     checkpoint: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where the stream's state is kept; the same folder goes on with it.")
+        str, typer.Option(metavar="DIR", help="Where the state is kept, here or in a store; the same goes on with it.")
     ],
     *,
     once: Annotated[bool, typer.Option("--once", help="Read what is there now, then end.")] = False,
@@ -227,8 +228,8 @@ def run_stream(
     if shed is not None and no_shed:
         misuse("--shed and --no-shed contradict each other: give one of them")
     settings = memory_settings(memory)
-    limit = read_bad_limit(max_bad, "--max-bad")
-    here, why = is_local(engine, master, scheme, workers, source_parallelism, memory, checkpoint, restart, received)
+    limit, kept_in = read_bad_limit(max_bad, "--max-bad"), located(checkpoint)
+    here, why = is_local(engine, master, scheme, workers, source_parallelism, memory, kept_in, restart, received)
     if here:
         startup.spare_for_long()
     if shed is not None and not here:
@@ -251,7 +252,7 @@ def run_stream(
     from wayeb_py.parallel.health.stream_view import Health
     from wayeb_py.parallel.logs.back_pressure import Capacity
     from wayeb_py.parallel.logs.replay import read_speed
-    from wayeb_py.parallel.recovery.checkpoint import Checkpoint
+    from wayeb_py.parallel.recovery.store_checkpoint import open_checkpoint
 
     if not here:  # which Spark's workers have to know before a user's own source is opened
         import wayeb_py.parallel.stream.stream as _spark  # noqa: F401
@@ -273,9 +274,9 @@ def run_stream(
             print(visible(text), file=sys.stderr, flush=True)
 
     every = [one for own in sources.values() for one in own]
-    refuse_mixed_up(every, out, checkpoint, aside)
+    refuse_mixed_up(every, out, kept_in, aside)
     stop = threading.Event()
-    with stopping(stop, say), Checkpoint(checkpoint, None if restart is None else restart.value) as folder:
+    with stopping(stop, say), open_checkpoint(kept_in, None if restart is None else restart.value) as folder:
         capacity = None if buffer is None else Capacity.parse(buffer)
         if here:
             journal_options = read_journal(journal, journal_size, journal_age)
@@ -356,7 +357,7 @@ def is_local(
     workers: int | None,
     source_parallelism: int | None,
     memory: str | None,
-    checkpoint: Path,
+    checkpoint: Location,
     restart: Restart | None,
     received: str | None,
 ) -> tuple[bool, str]:
@@ -378,7 +379,7 @@ def is_local(
         return False, f"running on Spark, because of {named}"
     if received is not None:
         return True, f"running in this process, which receives {received}"
-    if restart is None and (checkpoint / "spark").is_dir():
+    if restart is None and isinstance(checkpoint, Path) and (checkpoint / "spark").is_dir():
         return False, f"running on Spark, because the checkpoint {checkpoint} was begun there"
     found = find_master(os.environ)
     if found is not None:

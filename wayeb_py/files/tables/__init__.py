@@ -11,6 +11,7 @@ more than recognising them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,6 +19,14 @@ if TYPE_CHECKING:
     from wayeb_py.files.output.write import Output
 
 PREFIXES = ("delta:", "iceberg:")
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """What a table has gained since a version: its files in the order in which they were written, with their rows."""
+
+    version: int  # up to which this goes
+    files: tuple[tuple[EventFile, int], ...] = ()
 
 
 def is_table(text: str) -> bool:
@@ -35,6 +44,34 @@ def find_table_files(text: str) -> Iterator[EventFile]:
     from wayeb_py.files.tables.iceberg import find_iceberg_files  # for start-up time: most runs read no table
 
     return find_iceberg_files(name)
+
+
+def table_identity(text: str) -> str:
+    """What distinguishes a table from another of its name: the name that the table gives itself."""
+    kind, _, name = text.partition(":")
+    if kind == "delta":
+        from wayeb_py.files.tables.delta import delta_identity  # for start-up time: few streams read tables
+
+        return delta_identity(name)
+    from wayeb_py.files.tables.iceberg import iceberg_identity  # for start-up time: few streams read tables
+
+    return iceberg_identity(name)
+
+
+def find_growth(text: str, since: int | None) -> Growth:
+    """What a table has gained since a version; of None, all that its newest version has.
+
+    Files that hold the same rows as others before them (`OPTIMIZE`, `rewrite_data_files`) add nothing. Raises DataError
+    where rows were taken away or changed since then, or the table does not remember that version any more.
+    """
+    kind, _, name = text.partition(":")
+    if kind == "delta":
+        from wayeb_py.files.tables.delta import find_delta_growth  # for start-up time: few streams read tables
+
+        return find_delta_growth(name, since)
+    from wayeb_py.files.tables.iceberg import find_iceberg_growth  # for start-up time: few streams read tables
+
+    return find_iceberg_growth(name, since)
 
 
 def open_table_output(text: str, run: tuple[str, int] | None, *, compares: bool = True) -> Output:

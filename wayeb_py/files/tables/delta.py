@@ -5,16 +5,19 @@ The number of a run is the table's own transaction identifier (`txnAppId`, `txnV
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 
 from wayeb_py.errors import DataError
 from wayeb_py.files.discover import EventFile
 from wayeb_py.files.stores import Location, StorePath, located
+from wayeb_py.files.tables import Growth
 from wayeb_py.files.tables.held_output import DIGEST, OURS, HeldOutput
 
 
@@ -22,18 +25,99 @@ def find_delta_files(name: str) -> Iterator[EventFile]:
     """The files of the table's newest version, in the order in which they were written."""
     place = located(name)
     with _telling(place, "read"):
-        table = _package().DeltaTable(_uri(place), storage_options=_options(place))
+        table = _open(place)
         _refuse_unread(table, place)
-        actions = pa.table(table.get_add_actions(flatten=True))
-        uris = table.file_uris()
-    rows = [*zip(actions.to_pylist(), uris, strict=True)]
+        found = _files_of(table)
+    yield from (file for file, _ in found)
+
+
+def delta_identity(name: str) -> str:
+    """The name that the table gives itself."""
+    place = located(name)
+    with _telling(place, "read"):
+        return str(_open(place).metadata().id)
+
+
+def find_delta_growth(name: str, since: int | None) -> Growth:
+    """The files that the table's own log says were added since a version."""
+    place = located(name)
+    with _telling(place, "read"):
+        if since is not None and (place / "_delta_log" / f"{since + 1:020}.json").exists():
+            return _grown(place, since)
+        table = _open(place)
+        newest = int(table.version())
+        if since is None:
+            _refuse_unread(table, place)
+            return Growth(newest, tuple((file, _n_rows(file) if n is None else n) for file, n in _files_of(table)))
+    if newest > since and (place / "_delta_log" / f"{since + 1:020}.json").exists():
+        return find_delta_growth(name, since)  # it was written while we looked
+    if newest != since:
+        what = "was made anew" if newest < since else "no longer has the log of the versions between"
+        raise DataError(
+            f"the table is at version {newest}, was read up to version {since}, and {what}", str(place),
+            hint="begin anew: --restart beginning, or --restart now",
+        )  # fmt: skip
+    return Growth(since)
+
+
+def _grown(place: Location, since: int) -> Growth:
+    """The files of the versions after one, as far as the log has them; a version is whole, or not there."""
+    files: list[tuple[EventFile, int]] = []
+    version = since
+    while (log := place / "_delta_log" / f"{version + 1:020}.json").exists():
+        version += 1
+        for line in log.read_text(encoding="utf-8").splitlines():
+            action = json.loads(line)
+            removed, added = action.get("remove"), action.get("add")
+            if removed is not None and removed.get("dataChange", True):
+                raise DataError(
+                    f"version {version} of the table takes rows away or changes them, and a stream only takes what is "
+                    "added", str(place),
+                    hint="let others append only; to go on from the newest version: --restart beginning, or "
+                    "--restart now",
+                )  # fmt: skip
+            if added is None or not added.get("dataChange", True):
+                continue
+            if added.get("deletionVector"):
+                raise _hidden_rows(place)
+            path = unquote(added["path"])
+            uri = path if "://" in path else str(_absolute(place) / path)
+            partitions = tuple((name, value) for name, value in (added.get("partitionValues") or {}).items())
+            file = EventFile(uri, "parquet", None, partitions, int(added["size"]))
+            told = json.loads(added.get("stats") or "{}").get("numRecords")
+            files.append((file, _n_rows(file) if told is None else int(told)))
+    return Growth(version, tuple(files))
+
+
+def _absolute(place: Location) -> Location:
+    return place if isinstance(place, StorePath) else place.absolute()
+
+
+def _n_rows(file: EventFile) -> int:
+    """The rows of a file whose writer did not say how many there are."""
+    from wayeb_py.files.formats.parquet import open_parquet  # for start-up time
+
+    with open_parquet(file.path) as opened:
+        return int(opened.metadata.num_rows)
+
+
+def _open(place: Location) -> Any:
+    return _package().DeltaTable(_uri(place), storage_options=_options(place))
+
+
+def _files_of(table: Any) -> list[tuple[EventFile, int | None]]:
+    """The files of a version in the order in which they were written, with their rows as far as it knows."""
+    actions = pa.table(table.get_add_actions(flatten=True))
+    rows = [*zip(actions.to_pylist(), table.file_uris(), strict=True)]
+    found = []
     for row, uri in sorted(rows, key=lambda one: (one[0]["modification_time"], one[1])):
         partitions = tuple(
             (name.removeprefix("partition."), None if value is None else str(value))
             for name, value in row.items()
             if name.startswith("partition.")
         )
-        yield EventFile(uri, "parquet", None, partitions, int(row["size_bytes"]))
+        found.append((EventFile(uri, "parquet", None, partitions, int(row["size_bytes"])), row.get("num_records")))
+    return found
 
 
 def _refuse_unread(table: Any, place: Location) -> None:
@@ -41,10 +125,14 @@ def _refuse_unread(table: Any, place: Location) -> None:
     if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
         raise DataError("the table's columns have other names in its files, which is not read", str(place))
     if "deletionVectors" in features and pa.RecordBatchReader.from_stream(table.deletion_vectors()).read_all().num_rows:
-        raise DataError(
-            "rows of this table are deleted and still in its files, which is not read", str(place),
-            hint="rewrite the files: REORG TABLE … APPLY (PURGE)",
-        )  # fmt: skip
+        raise _hidden_rows(place)
+
+
+def _hidden_rows(place: Location) -> DataError:
+    return DataError(
+        "rows of this table are deleted and still in its files, which is not read", str(place),
+        hint="rewrite the files: REORG TABLE … APPLY (PURGE)",
+    )  # fmt: skip
 
 
 class DeltaOutput(HeldOutput):

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from wayeb_py.errors import DataError
 from wayeb_py.files.discover import EventFile
+from wayeb_py.files.tables import Growth
 from wayeb_py.files.tables.held_output import DIGEST, OURS, HeldOutput
 
 _COMMENT, _RUN = "comment", "wayeb.run"
@@ -35,9 +36,66 @@ def find_iceberg_files(name: str) -> Iterator[EventFile]:
                 "rows of this table are deleted and still in its files, which is not read", name,
                 hint="rewrite the files: CALL catalog.system.rewrite_data_files(…)",
             )  # fmt: skip
-        if task.file.file_format.value.upper() != "PARQUET":
-            raise DataError(f"a file of the table is {task.file.file_format.value}, and only Parquet is read", name)
-        yield EventFile(_path(task.file.file_path), "parquet", None, (), int(task.file.file_size_in_bytes))
+        yield _event_file(task.file, name)
+
+
+def _event_file(file: Any, name: str) -> EventFile:
+    if file.file_format.value.upper() != "PARQUET":
+        raise DataError(f"a file of the table is {file.file_format.value}, and only Parquet is read", name)
+    return EventFile(_path(file.file_path), "parquet", None, (), int(file.file_size_in_bytes))
+
+
+def iceberg_identity(name: str) -> str:
+    """The name that the table gives itself."""
+    with _telling(name, "read"):
+        return str(_load(name).metadata.table_uuid)
+
+
+def find_iceberg_growth(name: str, since: int | None) -> Growth:
+    """The files that snapshots have added since one, by its number; a table without any is at 0."""
+    with _telling(name, "read"):
+        table = _load(name)
+        snapshot = table.current_snapshot()
+        newest = 0 if snapshot is None else int(snapshot.snapshot_id)
+        if since == newest:
+            return Growth(newest)
+        _refuse_renamed(table, name)
+        if since is None:
+            rows = {_path(task.file.file_path): int(task.file.record_count) for task in table.scan().plan_files()}
+            return Growth(newest, tuple((file, rows[file.path]) for file in find_iceberg_files(name)))
+        later = []
+        while snapshot is not None and snapshot.snapshot_id != since:
+            later.append(snapshot)
+            parent = snapshot.parent_snapshot_id
+            snapshot = None if parent is None else table.snapshot_by_id(parent)
+        if snapshot is None and since:
+            raise DataError(
+                "the table no longer has the snapshot up to which it was read: it was expired, or the table was made "
+                "anew or rolled back", name, hint="begin anew: --restart beginning, or --restart now",
+            )  # fmt: skip
+        files = [file for snapshot in reversed(later) for file in _added(table, snapshot, name)]
+    return Growth(newest, tuple((_event_file(file, name), int(file.record_count)) for file in files))
+
+
+def _added(table: Any, snapshot: Any, name: str) -> list[Any]:
+    """The data files that a snapshot has added; one that only replaces files by others with the same rows adds none."""
+    operation = snapshot.summary.operation.value
+    if operation == "replace":
+        return []
+    if operation != "append":
+        raise DataError(
+            f"the snapshot {snapshot.snapshot_id} takes rows away or changes them ({operation}), and a stream only "
+            "takes what is added", name,
+            hint="let others append only; to go on from the newest snapshot: --restart beginning, or --restart now",
+        )  # fmt: skip
+    entries = [
+        entry
+        for manifest in snapshot.manifests(table.io)
+        if manifest.added_snapshot_id == snapshot.snapshot_id
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+        if entry.snapshot_id == snapshot.snapshot_id
+    ]
+    return sorted((entry.data_file for entry in entries), key=lambda file: file.file_path)
 
 
 def _refuse_renamed(table: Any, name: str) -> None:
