@@ -18,14 +18,14 @@ from benchmarks.loads.processor_clock import ProcessorClock
 from wayeb_py.files.output.table_text import render_ndjson
 from wayeb_py.parallel.live.live_stream import live_stream
 from wayeb_py.parallel.receive.decoders import JsonLines
+from wayeb_py.parallel.receive.received_buffer import ReceivedBuffer, Record
 from wayeb_py.parallel.receive.received_log import ReceivedLog
 from wayeb_py.parallel.receive.sockets import READ_BYTES, Lines
-from wayeb_py.parallel.receive.store import Record, Store
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.sinks.sinks import Batch
 
 
-class DueStore(Store):
+class DueStore(ReceivedBuffer):
     """Takes in what is due whenever the stream looks, and is its own receiver; without anything new time passes."""
 
     name = "lines that are due"
@@ -36,7 +36,7 @@ class DueStore(Store):
         self._n_sent = self._at = 0
         self._began_s: float | None = None
 
-    def start(self, store: Store) -> None:
+    def start(self, store: ReceivedBuffer) -> None:
         """Nothing to begin: the stream asks."""
 
     @property

@@ -45,7 +45,7 @@ from wayeb_py.parallel.wire.output_schema import output_schema
 from wayeb_py.parallel.wire.parcel import Parcel, unpack
 from wayeb_py.run.sources import Positions, paths_by_stream, refuse_own_input
 from wayeb_py.run.summary import Progress, Summary, summarise
-from wayeb_py.run.unmatched import FirstEvents, is_worth_looking_back, look_back
+from wayeb_py.run.unused_conditions import FirstEvents, is_worth_looking_back, look_back
 from wayeb_py.tally import Tally
 
 if TYPE_CHECKING:

@@ -31,8 +31,8 @@ from wayeb_py.parallel.live import memory
 from wayeb_py.parallel.live.batch_ledger import BatchLedger
 from wayeb_py.parallel.live.commits import Committer, Writing
 from wayeb_py.parallel.live.inputs import Inputs
-from wayeb_py.parallel.live.leveled_loop import LeveledLoop
-from wayeb_py.parallel.live.live_lanes import LiveLanes, ServiceOptions
+from wayeb_py.parallel.live.lanes.leveled_loop import LeveledLoop
+from wayeb_py.parallel.live.lanes.live_lanes import LiveLanes, ServiceOptions
 from wayeb_py.parallel.live.loop import Loop, LoopOptions
 from wayeb_py.parallel.live.resume import Resumed, Resuming, Version, check_ends, lane_names, planned_names
 from wayeb_py.parallel.live.warming import warm

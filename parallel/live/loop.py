@@ -29,7 +29,7 @@ from wayeb_py.parallel.live import memory
 from wayeb_py.parallel.live.batch_result import BatchResult
 from wayeb_py.parallel.live.commits import Committer, Ended
 from wayeb_py.parallel.live.inputs import Inputs, StreamTypes
-from wayeb_py.parallel.live.live_lanes import State
+from wayeb_py.parallel.live.lanes.live_lanes import State
 from wayeb_py.parallel.live.step_sizes import StepSizes
 from wayeb_py.parallel.logs.log import OffsetRange, Offsets
 from wayeb_py.parallel.recovery.offset import Offset, next_tick, refuse_shorter, share_out

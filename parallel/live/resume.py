@@ -20,8 +20,8 @@ from wayeb_py.parallel.durable.sealed_files import CHOICE
 from wayeb_py.parallel.live.batch_ledger import KnownBatches
 from wayeb_py.parallel.live.commits import GROUP, PARTITION, point_of
 from wayeb_py.parallel.live.inputs import Inputs, StreamTypes
-from wayeb_py.parallel.live.lane_places import LanePlaces
-from wayeb_py.parallel.live.live_lanes import LiveLanes, ServiceOptions, State, is_leveled, lanes_as, lanes_from
+from wayeb_py.parallel.live.lanes.lane_offsets import LaneOffsets
+from wayeb_py.parallel.live.lanes.live_lanes import LiveLanes, ServiceOptions, State, is_leveled, lanes_as, lanes_from
 from wayeb_py.parallel.logs.log import OffsetRange
 from wayeb_py.parallel.recovery.checkpoint import Manifest
 from wayeb_py.parallel.recovery.offset import Offset
@@ -178,7 +178,7 @@ class Resuming:
         if not offset.levels:
             recogniser = StreamRecogniser(version.patterns, version.types.bound, self.episodes, chains[0].whole)
             return SnapshotKeeper.of_chain(recogniser, chains[0])
-        lanes = lanes_as(version.patterns, self.service, LanePlaces.from_json(offset.levels).names)
+        lanes = lanes_as(version.patterns, self.service, LaneOffsets.from_json(offset.levels).names)
         keepers = [
             SnapshotKeeper.of_chain(self._lane(version, lane, nth, chain.whole), chain)
             for nth, (lane, chain) in enumerate(zip(lanes, chains, strict=True))
@@ -234,7 +234,7 @@ def lane_names(keeper: State) -> LaneNames:
 
 def planned_names(offset: Offset) -> LaneNames:
     """The names in the lanes of a batch; none where it has no lanes."""
-    return LanePlaces.from_json(offset.levels).names if offset.levels else ()
+    return LaneOffsets.from_json(offset.levels).names if offset.levels else ()
 
 
 def check_ends(

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.files.discover import EventFile
-from wayeb_py.parallel.receive.store import NOTE, Record, bad
+from wayeb_py.parallel.receive.received_buffer import NOTE, Record, bad
 from wayeb_py.providers.nmea import SentenceReader, Vessel
 
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")

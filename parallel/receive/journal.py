@@ -29,7 +29,7 @@ from wayeb_py.errors import DamagedError, DataError
 from wayeb_py.files.folder_lock import hold_folder
 from wayeb_py.files.output.whole_file import sync, telling_faults
 from wayeb_py.parallel.durable import failpoints
-from wayeb_py.parallel.receive.store import BAD, LINE, NOTE, Record, Store
+from wayeb_py.parallel.receive.received_buffer import BAD, LINE, NOTE, ReceivedBuffer, Record
 
 SEGMENT_BYTES = 16 << 20
 MOST_BYTES = 1 << 30  # of all segments
@@ -39,7 +39,7 @@ _MAGIC = b"wayeb-journal-1 "
 _HEAD = struct.Struct("<IIB")
 
 
-class Journal(Store):
+class Journal(ReceivedBuffer):
     """A store whose records are on the disk; the memory holds those that the stream has not read yet."""
 
     keeps = True

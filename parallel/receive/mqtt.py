@@ -17,7 +17,7 @@ from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.receive.address import Address
 from wayeb_py.parallel.receive.decoders import decoder_of
-from wayeb_py.parallel.receive.store import Store
+from wayeb_py.parallel.receive.received_buffer import ReceivedBuffer
 
 ANSWER_S = 10.0
 
@@ -60,7 +60,7 @@ class MqttReceiver:
         self._closed = threading.Event()
         self.subscribed = threading.Event()
         self._thread: threading.Thread | None = None
-        self._store: Store | None = None
+        self._store: ReceivedBuffer | None = None
 
     @property
     def name(self) -> str:
@@ -70,7 +70,7 @@ class MqttReceiver:
     def has_ended(self) -> bool:
         return False
 
-    def start(self, store: Store) -> None:
+    def start(self, store: ReceivedBuffer) -> None:
         self._store = store
         self._client.on_connect = lambda client, *facts: client.subscribe(self.address.path, qos=1)
         self._client.on_subscribe = lambda *facts: self.subscribed.set()
@@ -85,7 +85,7 @@ class MqttReceiver:
         self._thread = threading.Thread(target=self._take_in, args=(store,), name="wayeb-mqtt", daemon=True)
         self._thread.start()
 
-    def _take_in(self, store: Store) -> None:
+    def _take_in(self, store: ReceivedBuffer) -> None:
         decoder = decoder_of(self.address.form, store.notes(), self._clock)()
         while True:
             messages = [self._arrived.get()]

@@ -15,7 +15,7 @@ from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.logs.log import Log, NoEventsError, OffsetRange, Offsets
 from wayeb_py.parallel.logs.messages import Messages, parse_messages, schema_of_objects
 from wayeb_py.parallel.receive.journal import Journal
-from wayeb_py.parallel.receive.store import BAD, LINE, Record, Store
+from wayeb_py.parallel.receive.received_buffer import BAD, LINE, ReceivedBuffer, Record
 
 PARTITION = "0"
 SAMPLE_ROWS = 10_000
@@ -28,7 +28,7 @@ class Receiver(Protocol):
     def name(self) -> str:
         """Where it listens, as the user wrote it."""
 
-    def start(self, store: Store) -> None:
+    def start(self, store: ReceivedBuffer) -> None:
         """Begins to take in."""
 
     @property
@@ -42,7 +42,7 @@ class Receiver(Protocol):
 class ReceivedLog(Log):
     """A receiver and its store; receiving begins when the stream says where it goes on from."""
 
-    def __init__(self, receiver: Receiver, store: Store) -> None:
+    def __init__(self, receiver: Receiver, store: ReceivedBuffer) -> None:
         self._receiver, self.store = receiver, store
 
     @property

@@ -17,7 +17,7 @@ from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.receive.address import Address
 from wayeb_py.parallel.receive.decoders import LONGEST_LINE, Decoder, decoder_of
-from wayeb_py.parallel.receive.store import Record, Store, bad
+from wayeb_py.parallel.receive.received_buffer import ReceivedBuffer, Record, bad
 
 READ_BYTES = 1 << 16
 LOOK_EVERY_S = 0.25  # whether it is closed
@@ -56,7 +56,7 @@ class SocketReceiver:
 
     def __init__(self, address: Address, clock: Clock = SYSTEM, say: Callable[[str], None] = lambda text: None) -> None:
         self.address, self._clock, self._say = address, clock, say
-        self._store: Store | None = None
+        self._store: ReceivedBuffer | None = None
         self._closed = threading.Event()
         self._threads: list[threading.Thread] = []
         self._socket: socket.socket | None = None
@@ -78,7 +78,7 @@ class SocketReceiver:
     def has_ended(self) -> bool:
         return False
 
-    def start(self, store: Store) -> None:
+    def start(self, store: ReceivedBuffer) -> None:
         self._store = store
         self._make_decoder = decoder_of(self.address.form, store.notes(), self._clock)
         if self.address.kind == "udp":

@@ -9,8 +9,8 @@ import threading
 from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.parallel.receive.address import Address
 from wayeb_py.parallel.receive.decoders import decoder_of
+from wayeb_py.parallel.receive.received_buffer import ReceivedBuffer
 from wayeb_py.parallel.receive.sockets import LOOK_EVERY_S, READ_BYTES, Lines
-from wayeb_py.parallel.receive.store import Store
 
 
 class StdinReceiver:
@@ -21,7 +21,7 @@ class StdinReceiver:
         self._closed = threading.Event()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
-        self._store: Store | None = None
+        self._store: ReceivedBuffer | None = None
 
     @property
     def name(self) -> str:
@@ -31,12 +31,12 @@ class StdinReceiver:
     def has_ended(self) -> bool:
         return self._ended.is_set()
 
-    def start(self, store: Store) -> None:
+    def start(self, store: ReceivedBuffer) -> None:
         self._store = store
         self._thread = threading.Thread(target=self._take_in, args=(store,), name="wayeb-stdin", daemon=True)
         self._thread.start()
 
-    def _take_in(self, store: Store) -> None:
+    def _take_in(self, store: ReceivedBuffer) -> None:
         lines = Lines(decoder_of(self.address.form, store.notes(), self._clock)())
         while not self._closed.is_set():
             ready, _, _ = select.select([self._descriptor], [], [], LOOK_EVERY_S)

@@ -34,7 +34,7 @@ class Offset:
     quiet: bool = False  # whether nothing has come since silent entities were given up
     clock_s: int = 0  # when the batch was planned
     spoke_s: Mapping[str, int] = field(default_factory=dict)  # when each partition last had events, if a clock asks
-    levels: Mapping[str, Any] = field(default_factory=dict)  # where each level is: `live.lane_places`
+    levels: Mapping[str, Any] = field(default_factory=dict)  # where each level is: `live.lanes.lane_offsets`
 
     @classmethod
     def from_json(cls, offset: Mapping[str, Any]) -> Offset:

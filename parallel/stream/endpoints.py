@@ -95,10 +95,10 @@ def open_received(
 ) -> Log:
     """The log of a source that is received: from a socket, standard input, or a broker of MQTT."""
     from wayeb_py.parallel.receive.journal import MOST_AGE_S, MOST_BYTES, Journal  # for start-up time
+    from wayeb_py.parallel.receive.received_buffer import ReceivedBuffer  # for start-up time
     from wayeb_py.parallel.receive.received_log import ReceivedLog, Receiver  # for start-up time
     from wayeb_py.parallel.receive.sockets import SocketReceiver  # for start-up time
     from wayeb_py.parallel.receive.stdin import StdinReceiver  # for start-up time
-    from wayeb_py.parallel.receive.store import Store  # for start-up time
 
     address = parse_address(source)
     receiver: Receiver
@@ -111,7 +111,7 @@ def open_received(
     else:
         receiver = SocketReceiver(address, say=say)
     if journal is None:
-        return ReceivedLog(receiver, Store())
+        return ReceivedLog(receiver, ReceivedBuffer())
     folder = journal.folder / str(number)
     if checkpoint.read() is None and checkpoint.restart is None and any(folder.glob("*.journal")):
         say(f"the journal {folder} has events already: they are read first")

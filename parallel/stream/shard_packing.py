@@ -37,7 +37,7 @@ class ShardPacker:
         self, stream: m.Stream, task: int, n_shards: int, has_all: bool, rows: int = STREAMED_ROWS,
         columns: Sequence[str] | None = None,
     ) -> None:  # fmt: skip
-        from wayeb_py.parallel.wire.arrival_times import ArrivalTimes  # for start-up time, as in `task`
+        from wayeb_py.parallel.wire.greatest_times import GreatestTimes  # for start-up time, as in `task`
 
         assert stream.key is not None
         self._packers: list[tuple[Packer, int, Sequence[str] | None]] = [
@@ -45,7 +45,7 @@ class ShardPacker:
         ]
         if has_all and columns != []:
             self._packers.append((Packer(route_by_hash(1), stream.key, task, rows), n_shards - 1, columns))
-        self._times = ArrivalTimes(stream) if has_all else None
+        self._times = GreatestTimes(stream) if has_all else None
 
     def add(self, batch: pa.RecordBatch) -> Iterator[Parcel]:
         """The parcels that are full after some more events."""

@@ -23,7 +23,7 @@ from wayeb_py.cli import app
 from wayeb_py.errors import DataError
 from wayeb_py.providers.convert import convert, partition_of
 from wayeb_py.providers.formats import told_by_columns
-from wayeb_py.providers.intervals import GAP_S, Intervals, interval_text
+from wayeb_py.providers.reporting_intervals import GAP_S, Intervals, interval_text
 from wayeb_py.providers.survey import render_survey, survey
 from wayeb_py.simulate.maritime import generate_maritime
 

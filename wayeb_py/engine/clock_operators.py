@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from wayeb_py.compiler.patterns import CompiledPatterns, StreamPart
 from wayeb_py.compiler.rule_inputs import members_of
-from wayeb_py.engine.arrival.event_clock import EventClock
+from wayeb_py.engine.arrival.file_clock import FileClock
 from wayeb_py.engine.operator import ClockOperator, Operator
 from wayeb_py.engine.silence import SilenceRecogniser
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 def make_clock(
     parts: Mapping[str, StreamPart], orders: Mapping[str, str], not_held: Collection[str] = ()
-) -> EventClock:
+) -> FileClock:
     """The clock over the streams of a file, each in its own order; of some only the times count."""
-    return EventClock(parts, {name: order == "sorted" for name, order in orders.items()}, not_held)
+    return FileClock(parts, {name: order == "sorted" for name, order in orders.items()}, not_held)
 
 
 def clocked_operators(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.engine.arrival.entities import Entities, Renumbering
-from wayeb_py.engine.arrival.event_clock import Passed
+from wayeb_py.engine.arrival.file_clock import Passed
 from wayeb_py.engine.arrival.reorder import Rows
 from wayeb_py.engine.ordered_recogniser import OrderedRecogniser
 

@@ -28,7 +28,7 @@ from wayeb_py.engine.rows.detection_schema import DetectionSchema
 from wayeb_py.engine.rows.detections import Detections
 
 if TYPE_CHECKING:  # the clock loads kernels that most files do not need
-    from wayeb_py.engine.arrival.event_clock import Passed
+    from wayeb_py.engine.arrival.file_clock import Passed
 
 
 class Operator(Protocol):

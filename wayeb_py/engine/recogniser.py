@@ -40,7 +40,7 @@ from wayeb_py.errors import DataError
 from wayeb_py.tally import LATE_FOR_CLOCK, Tally
 
 if TYPE_CHECKING:
-    from wayeb_py.engine.arrival.event_clock import EventClock, Passed
+    from wayeb_py.engine.arrival.file_clock import FileClock, Passed
     from wayeb_py.engine.pairs.share import PairShare
     from wayeb_py.engine.rules.operator import RuleOperator
     from wayeb_py.engine.stepping.shared_values import SharedRows
@@ -100,7 +100,7 @@ class Recogniser:
             )
             for name, part in parts.items()
         }  # fmt: skip
-        self._clock: EventClock | None = None
+        self._clock: FileClock | None = None
         self._clocked: tuple[ClockOperator, ...] = ()
         self._rules: RuleOperator | None = None
         self._reporting: frozenset[str] = frozenset()  # streams whose detections rules take as they are reported
@@ -298,7 +298,7 @@ class Recogniser:
         for name in self._streams:
             self._bound(name)
 
-    def _stateful(self) -> Iterator[Operator | EventClock]:
+    def _stateful(self) -> Iterator[Operator | FileClock]:
         yield from self.operators
         if self._clock is not None:
             yield self._clock
@@ -330,7 +330,7 @@ class Recogniser:
             found += self._clocked_on(self._clock.release(), found if name in self._reporting else ())
         return self._together(found)
 
-    def _take(self, name: str, clock: EventClock, partition: str | None) -> None:
+    def _take(self, name: str, clock: FileClock, partition: str | None) -> None:
         """Passes the arrived events of a stream to the clock; events that are late for it are counted, and set aside
         once."""
         arrived = self._streams[name].arrived

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.engine.arrival.entities import Entities
-from wayeb_py.engine.arrival.event_clock import Passed
+from wayeb_py.engine.arrival.file_clock import Passed
 from wayeb_py.engine.arrival.reorder import Rows
 from wayeb_py.engine.clocked_recogniser import ClockedRecogniser
 from wayeb_py.engine.rows.detection_rows import BatchDetections, DetectionRows

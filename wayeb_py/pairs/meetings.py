@@ -20,8 +20,8 @@ from wayeb_py.arrays import F64, I32, I64, U8
 from wayeb_py.pairs.events import Events
 from wayeb_py.pairs.grid_kernels import ENDED, NEEDED
 from wayeb_py.pairs.layout import points_of
-from wayeb_py.pairs.levels import LevelSearch
-from wayeb_py.pairs.watches import WatchSearch
+from wayeb_py.pairs.moving_search import MovingSearch
+from wayeb_py.pairs.reported_search import ReportedSearch
 
 NO_FLOATS: F64 = np.zeros(0)
 NO_SIDES: U8 = np.zeros(0, dtype=np.uint8)
@@ -52,10 +52,10 @@ class Meetings:
         self, reach_m: float, fresh: int, ticks_per_s: int, *, two_streams: bool = False, projected: bool = False
     ) -> None:
         self.ticks_per_s = ticks_per_s
-        self._search: LevelSearch | WatchSearch = (
-            LevelSearch(float(reach_m), int(fresh), ticks_per_s, two_streams)
+        self._search: MovingSearch | ReportedSearch = (
+            MovingSearch(float(reach_m), int(fresh), ticks_per_s, two_streams)
             if projected
-            else WatchSearch(float(reach_m), int(fresh), two_streams)
+            else ReportedSearch(float(reach_m), int(fresh), two_streams)
         )
         self._slots = self._search.slots
         self._since_sweep = 0

@@ -40,7 +40,7 @@ from wayeb_py.providers.event_sources import (
     with_header,
 )
 from wayeb_py.providers.formats import FINE_TS, FORMATS, told_by_columns
-from wayeb_py.providers.intervals import GAP_S, TICKS_PER_S, Intervals, interval_text, key_of
+from wayeb_py.providers.reporting_intervals import GAP_S, TICKS_PER_S, Intervals, interval_text, key_of
 from wayeb_py.providers.translate import as_instants, unit_of_times
 from wayeb_py.text_table import table
 

@@ -26,7 +26,7 @@ from wayeb_py.rules.node import MOST_TUPLES, Counters, Node, Step
 from wayeb_py.rules.output import Matches, Output
 from wayeb_py.rules.select import Select
 from wayeb_py.rules.table import I64, Array, Table
-from wayeb_py.rules.upward import drop_useless
+from wayeb_py.rules.useless_tuples import drop_useless
 
 if TYPE_CHECKING:
     from wayeb_py.rules.planning.plan import Plan

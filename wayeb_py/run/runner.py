@@ -119,7 +119,7 @@ class _Job:
 
     def _attempt(self, ends: bool, sorted_on_disk: Collection[str]) -> Summary:
         from wayeb_py.engine.recogniser import Recogniser  # for start-up time
-        from wayeb_py.run.unmatched import FirstEvents, look_back  # for start-up time
+        from wayeb_py.run.unused_conditions import FirstEvents, look_back  # for start-up time
 
         saved = None if self.state is None else self.state.saved
         in_order = self.sources.in_order

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.foreign_functions import FUNCTIONS, IN_PREFIX_FORM, PREFIX_HEADS
+from wayeb_py.dsl.borrowed_names import FUNCTIONS, IN_PREFIX_FORM, PREFIX_HEADS
 from wayeb_py.dsl.functions import USAGE, ways_to_call
 from wayeb_py.dsl.semantics import quantities
 from wayeb_py.dsl.semantics.calls.arguments import wrong_count

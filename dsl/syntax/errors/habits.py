@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from wayeb_py.dsl.foreign_functions import FUNCTIONS, IN_PREFIX_FORM, TEXT_FUNCTIONS
+from wayeb_py.dsl.borrowed_names import FUNCTIONS, IN_PREFIX_FORM, TEXT_FUNCTIONS
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.errors.syntax_error import PatternSyntaxError
 from wayeb_py.dsl.syntax.lexicon import Token

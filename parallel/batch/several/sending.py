@@ -22,7 +22,7 @@ import pyarrow as pa
 from wayeb_py.compiler.placement import Where
 from wayeb_py.engine.arrival.reorder import ARRIVED
 from wayeb_py.parallel.batch.several.spec import STREAM_BITS, SeveralSpec
-from wayeb_py.parallel.wire.arrival_times import ArrivalTimes
+from wayeb_py.parallel.wire.greatest_times import GreatestTimes
 from wayeb_py.parallel.wire.packer import NUMBER_BITS, Packer
 from wayeb_py.parallel.wire.parcel import Parcel
 from wayeb_py.parallel.wire.routing import Destination, Routing
@@ -64,7 +64,7 @@ class Sender:
     spec: SeveralSpec
     stream: int
     number: int
-    _times: ArrivalTimes = field(init=False)
+    _times: GreatestTimes = field(init=False)
     _packers: dict[Where, tuple[list[Packer], list[str], int]] = field(default_factory=dict)  # columns, first target
 
     def __post_init__(self) -> None:
@@ -72,7 +72,7 @@ class Sender:
         declared = self.spec.whole.by_stream[stream.name].stream
         key = declared.key
         assert key is not None
-        self._times = ArrivalTimes(declared)
+        self._times = GreatestTimes(declared)
         n_shards, n_cells, routing = self.spec.n_shards, self.spec.n_cells, self.spec.routing
         assert routing is not None
         has_all = self.spec.runs("together")

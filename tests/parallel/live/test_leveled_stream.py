@@ -28,8 +28,8 @@ from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.durable.sealed_files import unseal
 from wayeb_py.parallel.health.stream_summary import StreamSummary
-from wayeb_py.parallel.live import leveled_loop
-from wayeb_py.parallel.live.live_lanes import ServiceOptions
+from wayeb_py.parallel.live.lanes import leveled_loop
+from wayeb_py.parallel.live.lanes.live_lanes import ServiceOptions
 from wayeb_py.parallel.logs.log import OffsetRange, Offsets
 from wayeb_py.parallel.sinks.sinks import Batch
 

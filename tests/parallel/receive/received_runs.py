@@ -18,8 +18,8 @@ from tests.polling import poll
 from wayeb_py.parallel.health import gauge
 from wayeb_py.parallel.health.stream_summary import StreamSummary
 from wayeb_py.parallel.live.live_stream import live_stream
+from wayeb_py.parallel.receive.received_buffer import ReceivedBuffer
 from wayeb_py.parallel.receive.received_log import ReceivedLog, Receiver
-from wayeb_py.parallel.receive.store import Store
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.sinks.sinks import Batch, Sink
 
@@ -79,10 +79,15 @@ class Received:
 
 @contextmanager
 def received(
-    receiver: Receiver, folder: Path, sink: Sink, store: Store | None = None, patterns: str = PATTERNS, **options: Any
+    receiver: Receiver,
+    folder: Path,
+    sink: Sink,
+    store: ReceivedBuffer | None = None,
+    patterns: str = PATTERNS,
+    **options: Any,
 ) -> Iterator[Received]:
     """A stream that is gone afterwards, whatever happens."""
-    run = Received(ReceivedLog(receiver, store or Store()), folder, sink, patterns, **options)
+    run = Received(ReceivedLog(receiver, store or ReceivedBuffer()), folder, sink, patterns, **options)
     try:
         yield run
     finally:

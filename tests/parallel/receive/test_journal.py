@@ -16,7 +16,7 @@ from wayeb_py.errors import DataError
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.receive import journal as journals
 from wayeb_py.parallel.receive.journal import Journal
-from wayeb_py.parallel.receive.store import Record, Store
+from wayeb_py.parallel.receive.received_buffer import ReceivedBuffer, Record
 
 PATTERNS = "stream cars { key id time ts in s attr v number }\npattern Fast := (v > 50)\n"
 
@@ -93,7 +93,7 @@ class Handed:
 
     name, has_ended = "by hand", False
 
-    def start(self, store: Store) -> None: ...
+    def start(self, store: ReceivedBuffer) -> None: ...
     def close(self) -> None: ...
 
 

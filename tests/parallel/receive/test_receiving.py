@@ -17,9 +17,9 @@ from wayeb_py.errors import DataError
 from wayeb_py.parallel.receive.address import is_address, parse_address
 from wayeb_py.parallel.receive.decoders import CsvLines, Sentences
 from wayeb_py.parallel.receive.journal import Journal
+from wayeb_py.parallel.receive.received_buffer import DROPPED, ReceivedBuffer, Record
 from wayeb_py.parallel.receive.sockets import SocketReceiver
 from wayeb_py.parallel.receive.stdin import StdinReceiver
-from wayeb_py.parallel.receive.store import DROPPED, Record, Store
 from wayeb_py.parallel.sinks.deliveries import open_delivery
 
 CARS = [f"car-{number}" for number in range(20)]
@@ -213,7 +213,7 @@ def test_a_journal_drops_old_segments_once_nobody_needs_them(tmp_path: Path) -> 
 
 
 def test_a_full_store_makes_a_connection_wait_and_drops_datagrams_with_a_count() -> None:
-    store = Store(most_rows=2)
+    store = ReceivedBuffer(most_rows=2)
     store.append([Record(b"1"), Record(b"2")])
     store.append([Record(b"3")], may_drop=True)
     assert (store.end, store.n_dropped) == (2, 1)

@@ -312,7 +312,7 @@ def run_stream(
             Report(health, reporting) as report,
         ):
             if here:
-                from wayeb_py.parallel.live.live_lanes import ServiceOptions
+                from wayeb_py.parallel.live.lanes.live_lanes import ServiceOptions
                 from wayeb_py.parallel.live.live_stream import live_stream
 
                 summary = live_stream(

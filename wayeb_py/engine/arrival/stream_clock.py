@@ -4,7 +4,7 @@
 
 The clock is the greatest time that has arrived, less the lateness. An event is late for the clock iff it is older than
 the clock when it arrives; it counts for the patterns of its own entity all the same. Held events leave once the file's
-clock (`event_clock`) is past them: an event at the clock's own time may still be followed by one with a smaller key.
+clock (`file_clock`) is past them: an event at the clock's own time may still be followed by one with a smaller key.
 
 Where events are promised to be sorted, the order is that of time over all entities: `Disorder` is raised where it is
 not, and the caller sorts. Then nothing is late, except events older than the state that a run continues from.

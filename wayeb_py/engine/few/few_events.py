@@ -29,7 +29,7 @@ from wayeb_py.engine.arrow_values import has_null_word
 from wayeb_py.engine.binding import Binding
 from wayeb_py.engine.few import ROOM
 from wayeb_py.engine.few.layout import Layout, cells_of_truths, lay_out_few
-from wayeb_py.engine.few.taken_values import Unusual
+from wayeb_py.engine.few.python_values import Unusual
 from wayeb_py.engine.rows.detection_rows import BatchDetections
 from wayeb_py.engine.rows.detection_schema import value_type
 from wayeb_py.engine.rows.detections import Detections

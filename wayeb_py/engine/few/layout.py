@@ -20,8 +20,8 @@ from wayeb_py.compiler.axes import Axis
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.binding import Binding
 from wayeb_py.engine.few import ROOM
-from wayeb_py.engine.few.taken_values import Take, range_of, take_bool, take_integer, take_key, take_number, take_text
-from wayeb_py.engine.few.taken_values import take_time as take_ticks
+from wayeb_py.engine.few.python_values import Take, range_of, take_bool, take_integer, take_key, take_number, take_text
+from wayeb_py.engine.few.python_values import take_time as take_ticks
 from wayeb_py.engine.rows.detection_schema import value_type
 from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.engine.stepping.encode import Encoder

@@ -29,7 +29,7 @@ from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.compiler.streams import stream_fingerprint
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.arrival.entities import Entities
-from wayeb_py.engine.arrival.event_clock import Passed
+from wayeb_py.engine.arrival.file_clock import Passed
 from wayeb_py.engine.pairs.merge import NO_RANKS, NOTHING, Merged, PairingEvents, merge
 from wayeb_py.engine.pairs.own_past import OwnPast
 from wayeb_py.engine.pairs.rows import FoundRows, NewestPicker, PairSchema

@@ -23,7 +23,7 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.rules.facts import OP
 from wayeb_py.dsl.semantics.rules.times.lifetimes import RuleTimes, times_of_all
 from wayeb_py.engine.arrival.entities import Entities
-from wayeb_py.engine.arrival.event_clock import Passed
+from wayeb_py.engine.arrival.file_clock import Passed
 from wayeb_py.engine.operator import Operator
 from wayeb_py.engine.pairs.episode_places import PairPlaces
 from wayeb_py.engine.rows.detection_schema import DetectionSchema, value_type

@@ -21,7 +21,7 @@ import pyarrow as pa
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.compiler.rule_keys import tables_read
 from wayeb_py.engine.arrival.entities import Entities
-from wayeb_py.engine.arrival.event_clock import Passed
+from wayeb_py.engine.arrival.file_clock import Passed
 from wayeb_py.engine.operator import Operator
 from wayeb_py.engine.rows.detection_schema import DetectionSchema
 from wayeb_py.engine.rows.detections import Detections

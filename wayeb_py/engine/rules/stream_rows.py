@@ -26,7 +26,7 @@ from wayeb_py.compiler.patterns import CompiledPatterns, StreamPart
 from wayeb_py.compiler.rule_inputs import OWN_COLUMNS, is_measured
 from wayeb_py.compiler.rule_query import KNOWN
 from wayeb_py.engine.arrival.entities import Entities
-from wayeb_py.engine.arrival.event_clock import Passed
+from wayeb_py.engine.arrival.file_clock import Passed
 from wayeb_py.engine.arrival.reorder import Rows
 from wayeb_py.engine.binding import Binding
 from wayeb_py.engine.clocked_recogniser import ClockedRecogniser

@@ -32,7 +32,7 @@ def bad(reason: str, text: bytes) -> Record:
     return Record(json.dumps({"reason": reason, "text": text.decode("utf-8", "replace")}).encode(), BAD)
 
 
-class Store:
+class ReceivedBuffer:
     """Records by offset, in memory; those before the ones that were read last are gone."""
 
     keeps = False  # after a crash

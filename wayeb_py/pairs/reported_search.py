@@ -25,7 +25,7 @@ SLACK = 0.2  # of the reach: how far an entity may be from its anchor
 EXACT = 1e-12  # more than 64 bits lose of a chord
 
 
-class WatchSearch:
+class ReportedSearch:
     """Who is near whom, as of the newest event."""
 
     def __init__(self, reach_m: float, fresh: int, two_streams: bool) -> None:

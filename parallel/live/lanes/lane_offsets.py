@@ -20,7 +20,7 @@ Numbers = dict[str, int]  # of events, by source
 
 
 @dataclass(frozen=True, slots=True)
-class LanePlaces:
+class LaneOffsets:
     """Where lanes are after a batch, and what it decided."""
 
     names: tuple[tuple[str, ...], ...]  # [lane]: its patterns and rules
@@ -31,7 +31,7 @@ class LanePlaces:
     decided: tuple[Made, ...] = ()
 
     @classmethod
-    def from_json(cls, kept: Mapping[str, Any]) -> LanePlaces:
+    def from_json(cls, kept: Mapping[str, Any]) -> LaneOffsets:
         return cls(
             tuple(tuple(lane["names"]) for lane in kept["lanes"]), tuple(dict(lane["at"]) for lane in kept["lanes"]),
             {source: (place[0], place[1]) for source, place in kept["from"].items()}, dict(kept["end"]),

@@ -20,7 +20,7 @@ WIDER = 1.5  # from one level of the grid to the next
 N_COUNTERS = 4
 
 
-class LevelSearch:
+class MovingSearch:
     """Who is near whom, as of the newest event, for pairs that are `projected`."""
 
     def __init__(self, reach_m: float, fresh: int, ticks_per_s: int, two_streams: bool) -> None:

@@ -22,7 +22,7 @@ from wayeb_py.engine.levels.decisions import Decision, Decisions, Made
 from wayeb_py.engine.levels.lanes import Lane, lanes_of
 from wayeb_py.engine.levels.leveled_recogniser import MOST_ROWS, Left, LeveledRecogniser
 from wayeb_py.parallel.live.inputs import Inputs, StreamTypes
-from wayeb_py.parallel.live.lane_places import LanePlaces, RangeStarts
+from wayeb_py.parallel.live.lanes.lane_offsets import LaneOffsets, RangeStarts
 from wayeb_py.parallel.logs.log import OffsetRange, Offsets
 from wayeb_py.parallel.recovery.offset import Offset
 from wayeb_py.parallel.recovery.snapshots import SnapshotPoint, Snapshots
@@ -136,7 +136,7 @@ class LiveLanes:
         """A range is about to be read."""
         self.starts.note(offsets.partition, offsets.start, self.leveled.source(offsets.partition, stream).end)
 
-    def places(self, at: Offsets, decided: Sequence[Made]) -> LanePlaces:
+    def places(self, at: Offsets, decided: Sequence[Made]) -> LaneOffsets:
         """Where the lanes are, once everything before these offsets has arrived."""
         read_from, replaced = {}, {}
         queues = self.leveled.sources
@@ -152,11 +152,11 @@ class LiveLanes:
             for lane in range(len(self.lanes))
         )
         ends = {source: queue.end for source, queue in queues.items()}
-        return LanePlaces(self.names, places, read_from, ends, replaced, tuple(decided))
+        return LaneOffsets(self.names, places, read_from, ends, replaced, tuple(decided))
 
     def restore_waiting(self, offset: Offset, inputs: Inputs) -> None:
         """Reads again what some lane had not taken after a batch; where the log does not keep it, it is lost."""
-        places = LanePlaces.from_json(offset.levels)
+        places = LaneOffsets.from_json(offset.levels)
         leveled, at_end = self.leveled, not inputs.log.keeps
         kept = [Decision("replace", source, -1, *own) for source, some in places.replaced.items() for own in some]
         leveled.decided = Decisions.of(kept)
@@ -181,7 +181,7 @@ class LiveLanes:
             for batch in block.batches:
                 self.arrive(batch, stream, offsets.partition)
 
-    def go_to(self, places: LanePlaces) -> Iterator[Left]:
+    def go_to(self, places: LaneOffsets) -> Iterator[Left]:
         """Takes every lane to where it was after a batch, by what that decided."""
         self.leveled.decided = Decisions.of(places.decided)
         for lane, at in enumerate(places.at):
@@ -196,7 +196,7 @@ class LiveLanes:
 
     def repeat(self, before: Offset, after: Offset, origin: Offsets, inputs: Inputs, listens: bool) -> None:
         """The states after a batch that is done; what it found has been written."""
-        places = LanePlaces.from_json(after.levels)
+        places = LaneOffsets.from_json(after.levels)
         self.leveled.decided = Decisions.of(places.decided)
         for source, end in sorted(after.at.items()):
             start = before.at.get(source, origin.get(source, 0))

@@ -21,7 +21,7 @@ from wayeb_py.kernels.ticks import NEVER
 
 
 @dataclass(slots=True)
-class ArrivalTimes:
+class GreatestTimes:
     """The greatest time that one reader has read of a stream, in ticks, of which a second has `per_s`."""
 
     stream: m.Stream

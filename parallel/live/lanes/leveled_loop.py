@@ -25,9 +25,9 @@ from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.health.gauge import Gauge
 from wayeb_py.parallel.live.commits import Committer
 from wayeb_py.parallel.live.inputs import Inputs
-from wayeb_py.parallel.live.lane_places import LanePlaces
-from wayeb_py.parallel.live.lane_results import LaneResults
-from wayeb_py.parallel.live.live_lanes import LiveLanes
+from wayeb_py.parallel.live.lanes.lane_offsets import LaneOffsets
+from wayeb_py.parallel.live.lanes.lane_results import LaneResults
+from wayeb_py.parallel.live.lanes.live_lanes import LiveLanes
 from wayeb_py.parallel.live.loop import POLL_S, Loop, LoopOptions, OpenBatch
 from wayeb_py.parallel.live.step_sizes import LONG_READ, SHORT_READ, ReadSizes
 from wayeb_py.parallel.logs.log import OffsetRange, Offsets
@@ -92,7 +92,7 @@ class LeveledLoop(Loop):
 
     def repeat(self, ranges: list[OffsetRange], after: Offset) -> None:
         """Does a batch that an earlier run has planned or begun."""
-        places = LanePlaces.from_json(after.levels)
+        places = LaneOffsets.from_json(after.levels)
         lanes, self._note = self.keeper, None
         lanes.leveled.decided = Decisions.of(places.decided)
         self._planned = True

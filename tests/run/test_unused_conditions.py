@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import wayeb_py
 from wayeb_py.cli import app
-from wayeb_py.run import unmatched
+from wayeb_py.run import unused_conditions
 from wayeb_py.run.runner import run
 
 STREAM = """
@@ -74,7 +74,7 @@ pattern Fast := (speed > 500) ; silence 1 h emit speed
 
 
 def test_what_is_said_of_the_first_events_is_said_of_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unmatched, "MOST_EVENTS", 2)
+    monkeypatch.setattr(unused_conditions, "MOST_EVENTS", 2)
     assert notes_of(folder, "pattern P := (speed > 6) ; (speed > 90)") == [
         "`P` was not detected: of the first 2 events none satisfies `speed > 90`"
     ]

@@ -47,7 +47,7 @@ class Passed:
         return None if self.until_s is None else ceil(self.until_s * ticks_per_s)
 
 
-class EventClock:
+class FileClock:
     """The clocks of a file's streams, and the least of them."""
 
     kind, fingerprint, stream = "clock", "", ""
