@@ -62,6 +62,11 @@ class SeveralLogs(Log):
     def latest(self) -> Offsets:
         return self._joined([log.latest() for log in self.logs])
 
+    def ends(self) -> Offsets | None:
+        """Where all partitions end for good; None as long as one of the logs may have more."""
+        ends = [end for log in self.logs if (end := log.ends()) is not None]
+        return self._joined(ends) if len(ends) == len(self.logs) else None
+
     def settle(self) -> None:
         for log in self.logs:
             log.settle()
