@@ -38,6 +38,9 @@ class Ending(Log):
     def read(self, offsets: OffsetRange, wanted: Wanted, schema: pa.Schema) -> Iterator[Block]:
         yield from ()
 
+    def forget(self, before: Offsets) -> None:
+        """Nothing is kept."""
+
 
 @pytest.mark.parametrize(("ends", "expected"), [((5, 7), {"0/": 5, "1/": 7}), ((5, None), None), ((None, None), None)])
 def test_several_logs_end_when_all_of_them_do(ends: tuple[int | None, ...], expected: Offsets | None) -> None:
