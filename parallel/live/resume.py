@@ -123,7 +123,7 @@ class Resuming:
 
     def _lane(self, version: Version, lane: Lane, number: int, snapshot: Snapshot | None) -> StreamRecogniser:
         """The recogniser of a lane; the first counts the events of all streams, and sets aside what is none."""
-        patterns = version.patterns.select(lane.names)
+        patterns = version.patterns.part(lane.names)
         whole = version.patterns if number == 0 else None
         own = version.patterns.by_stream if number == 0 else patterns.by_stream
         schemas = {name: schema for name, schema in version.types.bound.items() if name in own}

@@ -209,7 +209,7 @@ def _recogniser(
     if not shards.has_all:
         return StreamRecogniser(order.patterns, schemas, shards.episodes, snapshot)
     own = names_here(order.patterns, has_all=shard == shards.n_shards - 1)
-    patterns = order.patterns.select(own)
+    patterns = order.patterns.part(own)
     if shard == shards.n_shards - 1:
         asked = {name: columns_of_all(order.patterns, name) for name in patterns.by_stream}
         schemas = {name: pa.schema([schemas[name].field(one) for one in columns]) for name, columns in asked.items()}
@@ -224,7 +224,7 @@ def names_here(patterns: CompiledPatterns, *, has_all: bool) -> tuple[str, ...]:
 
 def columns_of_all(patterns: CompiledPatterns, stream: str) -> list[str]:
     """The columns of a stream that the shard which has all events asks for; none where it does not read the stream."""
-    selected = patterns.select(names_here(patterns, has_all=True))
+    selected = patterns.part(names_here(patterns, has_all=True))
     return list(wanted_by_stream(selected)[stream].names) if stream in selected.by_stream else []
 
 

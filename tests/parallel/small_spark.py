@@ -32,6 +32,7 @@ class SmallSpark:
         self.conf = SimpleNamespace(set=lambda name, value: None)
         self.dataSource = SimpleNamespace(register=lambda source: None)
         self.readStream = self
+        self.sparkContext = SimpleNamespace(master="local[2]")
         self._options: dict[str, str] = {}
         self._take: Callable[[Any, int], None] | None = None
 

@@ -59,6 +59,7 @@ class CompiledPatterns:
     knowledge: KnowledgeBase
     n_hidden: int = 0  # of the patterns, the last ones, which run because others read them, and are not reported
     hidden_rules: frozenset[str] = frozenset()  # likewise
+    timed: tuple[m.Stream, ...] = ()  # streams that others read, in whose units times are counted here as well
     listeners: dict[str, list[Listener]] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
@@ -292,6 +293,10 @@ class CompiledPatterns:
             replace(self.meaning, patterns=chosen, rules=rules), compiled, self.warnings, self.functions, self.limits,
             self.longest, self.knowledge, len(read), frozenset(asked - set(names_wanted)),
         )  # fmt: skip
+
+    def part(self, names: Iterable[str]) -> Self:
+        """As `select`, for one of several places in which a file runs: times are counted as in the whole of it."""
+        return replace(self.select(names), timed=self.timed or tuple(streams_read(self.meaning)))
 
     def of_stream(self, stream: m.Stream) -> Self:
         """Only the patterns that read a stream and no other, as if the file had no other."""

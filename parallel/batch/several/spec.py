@@ -166,7 +166,7 @@ class SeveralSpec(JobSpec):
 def _selected(patterns: bytes, names: tuple[str, ...], moved: tuple[str, ...], maker: Maker) -> CompiledPatterns:
     """Some of the packed patterns, selected once in a process: what they are bound to is kept with them."""
     whole = open_patterns(patterns)
-    return for_rows(whole, names, moved, maker) if moved else whole.select(names)
+    return for_rows(whole, names, moved, maker) if moved else whole.part(names)
 
 
 def schema_of_all(patterns: CompiledPatterns, schemas: Mapping[str, pa.Schema]) -> DetectionSchema:

@@ -130,7 +130,11 @@ class RuleInputs:
                 ticks.append(ticks_of(column, stream.time_unit, stream.time).per_unit)
             else:
                 ticks.append(TICKS_PER_S[stream.time_unit or "s"])
-        return max(ticks)
+        return max([*ticks, *(TICKS_PER_S[stream.time_unit or "s"] for stream in self._others())])
+
+    def _others(self) -> list[m.Stream]:
+        """Streams of the file that are read elsewhere; of their types only the declared unit is known here."""
+        return [stream for stream in self.all.timed if (stream.name or "") not in self.all.by_stream]
 
     @property
     def times(self) -> dict[str, RuleTimes]:
@@ -144,6 +148,8 @@ class RuleInputs:
             stream = self.all.by_stream[name].stream
             assert stream.time is not None
             found.append(DetectionSchema(pa.null(), schema.field(stream.time).type, stream.time_unit, {}))
+        units = (stream.time_unit for stream in self._others())
+        found += [DetectionSchema(pa.null(), pa.int64(), unit, {}) for unit in units if unit is not None]
         return found
 
     def type_of(self, member: m.Member, column: str) -> pa.DataType:
