@@ -31,8 +31,8 @@ ENOUGH = 15  # a test that asks for no more gets them always
 
 
 def examples(n: int) -> int:
-    """How many cases a test tries that asks for n: three in ten of them at every change, and all in `make soak`."""
-    return max(min(n, ENOUGH), 3 * n // 10) if PROFILE == "ci" else n * N_EXAMPLES_FACTOR
+    """How many cases a test tries that asks for n: a quarter of them at every change, and all in `make soak`."""
+    return max(min(n, ENOUGH), n // 4) if PROFILE == "ci" else n * N_EXAMPLES_FACTOR
 
 def seeds(n: int, always: int) -> list[Any]:
     """The seeds of a test that asks for n: so many at every change, the others in `make soak`."""

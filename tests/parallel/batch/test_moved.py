@@ -22,7 +22,7 @@ from tests.parallel.batch.moved import by_key, by_place, move, rows_in, spec_of
 from tests.rules import random_files
 from tests.several import files
 from tests.several.test_sentences import CASES, batch_of, compile_case, name_of, said_of, sent_in, shown
-from tests.strategies import N_EXAMPLES_FACTOR
+from tests.strategies import examples
 from wayeb_py.engine.arrival.tie_order import Disorder
 from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.files.formats.block import values_of_rows
@@ -119,7 +119,7 @@ def test_a_sentence_holds_when_events_are_moved(tmp_path: Path, case: dict[str, 
         assert shown(found.tables, "seq" in case) == sorted(said_of(case)["detects"])
 
 
-@settings(max_examples=25 * N_EXAMPLES_FACTOR, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(seed=st.integers(0, 1 << 30), anyhow=st.booleans(), episodes=st.booleans())
 def test_patterns_of_several_streams_find_the_same(
     tmp_path_factory: pytest.TempPathFactory, seed: int, anyhow: bool, episodes: bool
@@ -140,7 +140,7 @@ def test_worlds_that_differed_once(tmp_path: Path, seed: int) -> None:
     compare(patterns, sent, random_files.SCHEMAS, dice)
 
 
-@settings(max_examples=25 * N_EXAMPLES_FACTOR, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(seed=st.integers(0, 1 << 30), anyhow=st.booleans())
 @example(seed=27233, anyhow=False)  # rules that read seconds, in a file that counts another stream in milliseconds
 def test_rules_find_the_same(tmp_path_factory: pytest.TempPathFactory, seed: int, anyhow: bool) -> None:

@@ -100,7 +100,8 @@ print("workers", *sorted(set(files)))
 """
 
 
-@pytest.mark.parametrize("n_applications", [1, pytest.param(2, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("n_applications", [1, 2])
 def test_a_cluster_that_has_only_our_dependencies_runs_us_from_the_zip(
     shipped: Path, tmp_path: Path, n_applications: int
 ) -> None:
