@@ -35,7 +35,9 @@ class LogLines:
         else:
             mark = "" if level == "info" else f"{level}: "
             line = f"{_time_of_day(self._clock)} {mark}{visible(message)}"
-        print(line, file=self._stream or sys.stderr, flush=True)
+        stream = self._stream or sys.stderr
+        stream.write(line + "\n")  # at once: `print` writes the end of a line by itself, and others may come between
+        stream.flush()
 
     def tell_batch(self, view: StreamView, more: str = "") -> None:
         """How things are after a batch."""

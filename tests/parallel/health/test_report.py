@@ -17,7 +17,7 @@ from tests.parallel.health.watched_stream import a_view, counted, watched
 from tests.polling import poll
 from wayeb_py.parallel.health import report as report_module
 from wayeb_py.parallel.health.exporter import MetricsFile
-from wayeb_py.parallel.health.log_lines import LogLines, duration, render_line
+from wayeb_py.parallel.health.log_lines import Form, LogLines, duration, render_line
 from wayeb_py.parallel.health.report import Report, Reporting
 from wayeb_py.parallel.health.screen import draw
 from wayeb_py.parallel.health.stream_view import StreamView
@@ -148,3 +148,22 @@ print("after", file=sys.stderr)
         ("said", "\ufffd of a client"),
     ]  # fmt: skip
     assert told[0]["number"] == 1
+
+
+class Noted(io.StringIO):
+    """A stream that remembers what each call wrote."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[str] = []
+
+    def write(self, text: str) -> int:
+        self.written.append(text)
+        return super().write(text)
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_line_is_written_whole_so_that_no_other_thread_comes_between(form: Form) -> None:
+    stream = Noted()
+    LogLines(form, stream).tell("died", "it is gone")
+    assert [text.endswith("\n") for text in stream.written] == [True]
