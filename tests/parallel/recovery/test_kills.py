@@ -138,7 +138,7 @@ def kill_jvm(stream: Streaming) -> None:
 def assert_says_what_it_died_of(stream: Streaming) -> None:
     """The driver lives to report the death of another process."""
     assert stream.end() > 0, stream.said()
-    events = [json.loads(line) for line in stream.said().splitlines()]
+    events = [json.loads(line) for line in stream.said().splitlines() if line.startswith("{")]
     (died,) = (event for event in events if event["event"] == "died")  # libraries may say more after it
     assert "start" in (died["remedy"] or ""), died
 
