@@ -43,7 +43,7 @@ LONG = [  # half a minute and more on a busy machine, the longest first; `--dura
             "parallel/recovery/test_mending.py", "spatial/test_index.py", "parallel/batch/test_moved.py",
             "simulate/test_staged_scenes.py", "library/test_library.py", "library/test_encounters.py",
             "pairs/test_operator.py", "several/test_against_oracle.py", "engine/test_for_each_by_hand.py",
-            "dsl/test_fuzz.py", "engine/test_few.py", "compiler/test_for_each.py", "explained/test_bounds.py",
+            "dsl/test_fuzz.py", "engine/test_few.py", "compiler/test_for_each.py", "explained_plans/test_bounds.py",
             "engine/test_silence.py", "spatial/test_ways.py", "providers/test_convert.py",
         )
     ),

@@ -167,7 +167,7 @@ STAGES = (
     ("providers", "why"),
     ("view",),
     ("run",),
-    ("explained",),
+    ("explained_plans",),
     ("traced_detections", "patterns", "stored_patterns"),  # what users of the library hold
     ("cli",),
     ("__main__",),

@@ -83,7 +83,7 @@ class Patterns(CompiledPatterns):
     def explain(self, pattern: str | None = None, form: Literal["table", "dot", "mermaid"] = "table") -> str:
         """What the patterns and rules, or one of them, are compiled to, as text: letters, symbols, automaton, cost; of
         a rule its tier, its plan, how long it keeps rows and why."""
-        from wayeb_py.explained.file_text import explain_file  # for start-up time
+        from wayeb_py.explained_plans.file_text import explain_file  # for start-up time
 
         return explain_file(self, pattern, form)
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 from benchmarks.loads.offered import PATTERNS, Offered
 from wayeb_py.arrays import F64, I64
 from wayeb_py.clock import Clock
-from wayeb_py.engine.levels.leveled_recogniser import Left, LeveledRecogniser
+from wayeb_py.engine.priority_levels.leveled_recogniser import Left, LeveledRecogniser
 from wayeb_py.engine.rows.detections import Detections
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.registers import remembers
+from wayeb_py.dsl.named_events import remembers
 from wayeb_py.dsl.semantics.names import DeclaredNames
 from wayeb_py.dsl.semantics.scope import Diagnostics
 from wayeb_py.dsl.syntax import tree as t

@@ -28,16 +28,16 @@ from wayeb_py.files.formats.block import TimeRange
 from wayeb_py.files.projection import Wanted, absent
 from wayeb_py.parallel.batch import schemes
 from wayeb_py.parallel.batch.sample import COSTED_ROWS, equal_groups, measure_costs
-from wayeb_py.parallel.batch.several.frame_look import look_at
-from wayeb_py.parallel.batch.several.frames import read_frames, recognised
-from wayeb_py.parallel.batch.several.plan import (
+from wayeb_py.parallel.batch.several_entities.frame_look import look_at
+from wayeb_py.parallel.batch.several_entities.plan import (
     describe,
     names_by_place,
     pairs_together,
     rules_over_rows,
     with_cells,
 )
-from wayeb_py.parallel.batch.several.spec import (
+from wayeb_py.parallel.batch.several_entities.spark_stages import read_frames, recognised
+from wayeb_py.parallel.batch.several_entities.spec import (
     SeveralSpec,
     StreamSpec,
     looks_at_several,

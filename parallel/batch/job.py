@@ -30,8 +30,13 @@ from wayeb_py.files.stores import Location, absolute, located
 from wayeb_py.parallel.batch import schemes
 from wayeb_py.parallel.batch.job_output import FileSink, FolderSink, find_place, open_single
 from wayeb_py.parallel.batch.plan import Plan, make_plan
-from wayeb_py.parallel.batch.several.plan import SeveralPlan, make_several_plan, streams_of, with_places
-from wayeb_py.parallel.batch.several.spec import SeveralSpec, looks_at_several, require_partition, schema_of_all
+from wayeb_py.parallel.batch.several_entities.plan import SeveralPlan, make_several_plan, streams_of, with_places
+from wayeb_py.parallel.batch.several_entities.spec import (
+    SeveralSpec,
+    looks_at_several,
+    require_partition,
+    schema_of_all,
+)
 from wayeb_py.parallel.batch.task import JobSpec, SetAside, TaskTally
 from wayeb_py.parallel.batch.task_output import By
 from wayeb_py.parallel.spark.interruption import Interruption

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from wayeb_py.engine.levels.level_tally import COUNTED, LatencyHistogram
+from wayeb_py.engine.priority_levels.level_tally import COUNTED, LatencyHistogram
 from wayeb_py.parallel.health.totals import BY_LEVEL
 from wayeb_py.parallel.sinks.sinks import Batch
 from wayeb_py.tally import Tally

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from wayeb_py.clock import SYSTEM, Clock
-from wayeb_py.engine.levels.level_tally import LatencyHistogram
+from wayeb_py.engine.priority_levels.level_tally import LatencyHistogram
 from wayeb_py.errors import WayebError
 from wayeb_py.parallel.health.gauge import FILE
 from wayeb_py.parallel.health.totals import BY_LEVEL, Totals, load_totals, save_totals

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wayeb_py.engine.levels.level_tally import COUNTED
+from wayeb_py.engine.priority_levels.level_tally import COUNTED
 from wayeb_py.errors import DataError
 from wayeb_py.files.output.whole_file import make_folder, write_whole
 from wayeb_py.parallel.durable.sealed_files import seal, unseal

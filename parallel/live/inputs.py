@@ -17,7 +17,7 @@ from wayeb_py.files.formats.block import Block
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.logs.log import Log, OffsetRange, Offsets
 from wayeb_py.parallel.logs.several_logs import SeveralLogs
-from wayeb_py.parallel.recovery.start import extend_schema
+from wayeb_py.parallel.recovery.first_start import extend_schema
 from wayeb_py.patterns import Patterns
 
 

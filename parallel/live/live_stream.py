@@ -18,7 +18,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from wayeb_py.clock import SYSTEM, Clock
-from wayeb_py.engine.levels.validity import Validity
+from wayeb_py.engine.priority_levels.validity import Validity
 from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.engine.rows.detection_id import with_id_first
 from wayeb_py.engine.rows.detection_schema import STALE
@@ -40,8 +40,8 @@ from wayeb_py.parallel.live.watching import Watcher
 from wayeb_py.parallel.logs.back_pressure import Capacity
 from wayeb_py.parallel.logs.log import Log, OffsetRange
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint, Manifest, begin, refuse_other
+from wayeb_py.parallel.recovery.first_start import begin_version, last_schema, mind_functions
 from wayeb_py.parallel.recovery.offset import Offset
-from wayeb_py.parallel.recovery.start import begin_version, last_schema, mind_functions
 from wayeb_py.parallel.sinks.sinks import AsideFolder, Prompt, Sink
 from wayeb_py.parallel.stream.bad_row_limit import Tolerance
 from wayeb_py.patterns import Patterns

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wayeb_py.clock import SYSTEM, Clock
-from wayeb_py.engine.levels.lanes import Lane
+from wayeb_py.engine.priority_levels.lanes import Lane
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.durable.sealed_files import CHOICE
 from wayeb_py.parallel.live.batch_ledger import KnownBatches

@@ -23,7 +23,7 @@ from wayeb_py.parallel.wire.parcel import unpack, unpack_lines
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from wayeb_py.engine.levels.validity import Validity
+    from wayeb_py.engine.priority_levels.validity import Validity
 
 
 def gather(parcels: DataFrame, number: int, columns: pa.Schema, overflow: Overflow) -> Batch:

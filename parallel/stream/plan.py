@@ -22,7 +22,7 @@ from wayeb_py.compiler.placement import place_all
 from wayeb_py.dsl.wording import counted
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.batch.sample import COSTED_ROWS, equal_groups, measure_costs
-from wayeb_py.parallel.batch.several.spec import require_partition
+from wayeb_py.parallel.batch.several_entities.spec import require_partition
 from wayeb_py.parallel.logs.log import Log, OffsetRange
 from wayeb_py.parallel.wire.event_schemas import by_stream, has_several, join_streams
 from wayeb_py.parallel.wire.overflow import Overflow

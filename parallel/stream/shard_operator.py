@@ -42,7 +42,7 @@ from wayeb_py.compiler.placement import place_all
 from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.errors import DataError
 from wayeb_py.files.formats.block import Block
-from wayeb_py.parallel.batch.several.spec import schema_of_all
+from wayeb_py.parallel.batch.several_entities.spec import schema_of_all
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.logs.several_logs import stream_of
 from wayeb_py.parallel.recovery.offset import STEPS_OF_SILENCE, silent_since

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 
 from wayeb_py.clock import SYSTEM
-from wayeb_py.engine.levels.validity import Validity
+from wayeb_py.engine.priority_levels.validity import Validity
 from wayeb_py.engine.rows.detection_id import with_id_first
 from wayeb_py.engine.rows.detection_schema import STALE
 from wayeb_py.errors import DataError, WayebError
@@ -31,9 +31,9 @@ from wayeb_py.parallel.health.stream_summary import StreamSummary
 from wayeb_py.parallel.logs.back_pressure import Capacity
 from wayeb_py.parallel.logs.log import Log
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint, begin, refuse_other
+from wayeb_py.parallel.recovery.first_start import begin_version, find_schema, mind_functions
 from wayeb_py.parallel.recovery.ledger import Ledger, LedgerEntry
 from wayeb_py.parallel.recovery.recover import recover
-from wayeb_py.parallel.recovery.start import begin_version, find_schema, mind_functions
 from wayeb_py.parallel.sinks.sinks import AsideFolder, Batch, Sink
 from wayeb_py.parallel.spark.shared import require_context
 from wayeb_py.parallel.stream.bad_row_limit import Tolerance

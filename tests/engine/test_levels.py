@@ -20,9 +20,9 @@ from tests.cases import KEY, TIME
 from tests.engine.test_properties import SCHEMA, Scene, scenes
 from tests.strategies import ALL_ATOMS, PLAIN_ATOMS, examples
 from wayeb_py.clock import Clock
-from wayeb_py.engine.levels.decisions import Decision, Decisions, Made
-from wayeb_py.engine.levels.leveled_recogniser import Left, LeveledRecogniser
-from wayeb_py.engine.levels.slice_sizes import SliceSizes
+from wayeb_py.engine.priority_levels.decisions import Decision, Decisions, Made
+from wayeb_py.engine.priority_levels.leveled_recogniser import Left, LeveledRecogniser
+from wayeb_py.engine.priority_levels.slice_sizes import SliceSizes
 from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.errors import DataError
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import wayeb_py
-from wayeb_py.engine.levels.leveled_recogniser import LeveledRecogniser
+from wayeb_py.engine.priority_levels.leveled_recogniser import LeveledRecogniser
 from wayeb_py.spatial.lookup_table import Table
 from wayeb_py.spatial.overlay import Questions
 

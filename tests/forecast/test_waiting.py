@@ -19,7 +19,7 @@ from wayeb_py.forecast.automaton import DetectingAutomaton
 from wayeb_py.forecast.chain import Chain, make_chain, reach_nodes
 from wayeb_py.forecast.contexts import by_suffix, grow_tree, kept_contexts, smoothed
 from wayeb_py.forecast.counts import Counts
-from wayeb_py.forecast.waiting import smallest_intervals, wait_in_events, wait_in_time
+from wayeb_py.forecast.waiting_times import smallest_intervals, wait_in_events, wait_in_time
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from wayeb_py.compiler.axes import Axis
 from wayeb_py.compiler.limits import Limits
 from wayeb_py.compiler.runs.registers import RunMemory, marked, most_runs_within, parted
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.registers import remembers
+from wayeb_py.dsl.named_events import remembers
 from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import Diagnostic, LimitError, PatternError
 

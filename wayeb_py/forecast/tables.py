@@ -20,7 +20,7 @@ from wayeb_py.forecast.chain import Chain, Nodes, make_chain
 from wayeb_py.forecast.contexts import grow_tree
 from wayeb_py.forecast.gaps import Rounding, gap_steps
 from wayeb_py.forecast.model import Model
-from wayeb_py.forecast.waiting import smallest_intervals, wait_in_events, wait_in_time
+from wayeb_py.forecast.waiting_times import smallest_intervals, wait_in_events, wait_in_time
 from wayeb_py.time_texts import read_duration_s
 
 _EVENTS = re.compile(r"\s*(\d+)\s*events?\s*")

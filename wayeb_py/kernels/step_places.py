@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wayeb_py.kernels.compiled import i64, inlined, kernel, two_i64, u16
-from wayeb_py.kernels.stepping import (
+from wayeb_py.kernels.step_parts import (
     ChunkRows,
     DetectionArrays,
     RegisterMoves,

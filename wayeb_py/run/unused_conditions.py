@@ -20,7 +20,7 @@ from wayeb_py.compiler.for_each import depends_on_place
 from wayeb_py.compiler.needed_columns import reads
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.registers import remembers
+from wayeb_py.dsl.named_events import remembers
 from wayeb_py.dsl.walk import walk
 from wayeb_py.files.read import EventReader
 from wayeb_py.spatial.knowledge import mentioned

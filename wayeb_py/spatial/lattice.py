@@ -20,7 +20,7 @@ import numpy as np
 
 from wayeb_py.arrays import F64, I32, I64, U8
 from wayeb_py.spatial.kernels.areas import AreaCells
-from wayeb_py.spatial.kernels.divide import CellLists, DividedBox, divide
+from wayeb_py.spatial.kernels.lattice_cells import CellLists, DividedBox, divide
 
 MOST_EDGES = 6  # of a cell that is not divided
 MOST_COLUMNS = 512

@@ -20,9 +20,9 @@ from wayeb_py.view.read_detections import ShownEpisode
 from wayeb_py.why.entity_words import EntityWords, words_of
 from wayeb_py.why.explain import Explainer
 from wayeb_py.why.explanation import Folded, SeenEvent, Why, fold
+from wayeb_py.why.indexed_words import Words
 from wayeb_py.why.pairs.encounters import Encounters, encounters_of
 from wayeb_py.why.table import values_text
-from wayeb_py.why.words import Words
 
 if TYPE_CHECKING:
     from wayeb_py.compiler.patterns import CompiledPatterns

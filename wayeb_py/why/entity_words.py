@@ -23,8 +23,8 @@ from wayeb_py.engine.values import Chunk, Values
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import open_events
 from wayeb_py.kernels.ticks import NEVER
+from wayeb_py.why.indexed_words import Words, one_array
 from wayeb_py.why.tiers import mark_detected
-from wayeb_py.why.words import Words, one_array
 
 if TYPE_CHECKING:
     from wayeb_py.compiler.patterns import CompiledPatterns, StreamPart

@@ -8,7 +8,7 @@ from wayeb_py.columns import to_float
 from wayeb_py.compiler.axes import Axis, Pair, Subject
 from wayeb_py.compiler.describe import Names, amount_text, subject_text, unit_of
 from wayeb_py.dsl import meaning as m
-from wayeb_py.why.words import Words
+from wayeb_py.why.indexed_words import Words
 
 
 def measured(subject: Subject) -> tuple[Subject, ...]:

@@ -21,13 +21,13 @@ from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import DataError
 from wayeb_py.why.entity_words import EntityWords
 from wayeb_py.why.explanation import SeenEvent, Silence, Stop, Why
+from wayeb_py.why.indexed_words import Words
 from wayeb_py.why.matches import MOST_READ, MatchReader
 from wayeb_py.why.pattern_events import PatternEvents
 from wayeb_py.why.runs import Fate, Room, Run, follow, reported
 from wayeb_py.why.shortfall import ShortfallFinder
 from wayeb_py.why.silence import silence_after
 from wayeb_py.why.tiers import hints_of
-from wayeb_py.why.words import Words
 
 if TYPE_CHECKING:
     from wayeb_py.compiler.patterns import CompiledPatterns

@@ -20,8 +20,8 @@ from wayeb_py.compiler.pattern import compile_pattern
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.stepping.encode import Encoder
 from wayeb_py.errors import DataError
+from wayeb_py.why.indexed_words import Words
 from wayeb_py.why.runs import Automaton, Room
-from wayeb_py.why.words import Words
 
 if TYPE_CHECKING:
     from wayeb_py.compiler.patterns import CompiledPatterns

@@ -12,7 +12,7 @@ from math import floor
 from wayeb_py.compiler.describe import amount_text, quantity_text
 from wayeb_py.dsl import meaning as m
 from wayeb_py.why.explanation import Silence
-from wayeb_py.why.words import Words
+from wayeb_py.why.indexed_words import Words
 
 
 def silence_after(words: Words, row: int, pattern: m.Pattern) -> Silence:

@@ -19,7 +19,7 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import walk
 from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.engine.values import Chunk
-from wayeb_py.why.words import one_array
+from wayeb_py.why.indexed_words import one_array
 
 if TYPE_CHECKING:
     from wayeb_py.compiler.patterns import CompiledPatterns

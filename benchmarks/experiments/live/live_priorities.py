@@ -19,7 +19,7 @@ import wayeb_py
 from benchmarks.harness.measure import Bound, Experiment, Figure, start, stay_on_one_core
 from benchmarks.loads.offered import LEVELS, Offered, offer, periodic, sporadic, text_of
 from benchmarks.loads.processor_clock import ProcessorClock, Served, serve, slow
-from wayeb_py.engine.levels.leveled_recogniser import LeveledRecogniser
+from wayeb_py.engine.priority_levels.leveled_recogniser import LeveledRecogniser
 
 SEED = 31
 RATE = 1_000.0  # of the highest and the lowest level

@@ -19,7 +19,7 @@ import pyarrow as pa
 import wayeb_py
 from benchmarks.harness.measure import Bound, Figure, start, stay_on_one_core
 from benchmarks.inputs.fleet_events import SIX_PATTERNS, read_fleet
-from wayeb_py.engine.levels.leveled_recogniser import LeveledRecogniser
+from wayeb_py.engine.priority_levels.leveled_recogniser import LeveledRecogniser
 from wayeb_py.engine.recogniser import Recogniser
 
 PORTIONS = (1, 10, 100, 1_000, 10_000)

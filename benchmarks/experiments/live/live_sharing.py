@@ -20,7 +20,7 @@ import pyarrow as pa
 
 import wayeb_py
 from benchmarks.harness.measure import Bound, Figure, start, stay_on_one_core
-from wayeb_py.engine.levels.leveled_recogniser import LeveledRecogniser
+from wayeb_py.engine.priority_levels.leveled_recogniser import LeveledRecogniser
 
 SEED = 33
 N_EVENTS = {"quick": 40_000, "usual": 1_000_000, "full": 4_000_000}

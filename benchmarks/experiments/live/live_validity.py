@@ -22,7 +22,7 @@ from benchmarks.harness.measure import Bound, Experiment, Figure, start, stay_on
 from benchmarks.loads.offered import N_ENTITIES, offer, periodic, text_of
 from benchmarks.loads.processor_clock import ProcessorClock, Served, serve, slow
 from wayeb_py.arrays import I64
-from wayeb_py.engine.levels.leveled_recogniser import LeveledRecogniser
+from wayeb_py.engine.priority_levels.leveled_recogniser import LeveledRecogniser
 from wayeb_py.engine.recogniser import Recogniser
 
 SEED = 32

@@ -37,9 +37,9 @@ from benchmarks.inputs.open_sea import SEED, STREAM, make_sea
 from benchmarks.references.pair_patterns_in_numpy import TEXT
 from wayeb_py.files.stores import located
 from wayeb_py.parallel.batch import job
-from wayeb_py.parallel.batch.several import plan
-from wayeb_py.parallel.batch.several.cells import lay_out
-from wayeb_py.parallel.batch.several.presence import Presence, Raster, pairs_of
+from wayeb_py.parallel.batch.several_entities import plan
+from wayeb_py.parallel.batch.several_entities.cells import lay_out
+from wayeb_py.parallel.batch.several_entities.presence import Presence, Raster, pairs_of
 from wayeb_py.parallel.logs.folder import FolderLog
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.sinks.sinks import ParquetSink

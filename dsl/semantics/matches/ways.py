@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.registers import OfRegister, given_in, remembers
+from wayeb_py.dsl.named_events import OfRegister, given_in, remembers
 from wayeb_py.dsl.semantics.scope import Diagnostics
 from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import SourceText, Span

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from wayeb_py.engine.levels.decisions import Made, made_of
+from wayeb_py.engine.priority_levels.decisions import Made, made_of
 
 Numbers = dict[str, int]  # of events, by source
 

@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from wayeb_py.dsl.rules import Level
-from wayeb_py.engine.levels.level_tally import LevelTally
-from wayeb_py.engine.levels.leveled_recogniser import Left
+from wayeb_py.engine.priority_levels.level_tally import LevelTally
+from wayeb_py.engine.priority_levels.leveled_recogniser import Left
 from wayeb_py.files.formats.block import AsideRow, Block, values_of_rows
 from wayeb_py.parallel.health.totals import BY_LEVEL
 from wayeb_py.parallel.live.batch_result import BatchResult

@@ -19,8 +19,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from wayeb_py.clock import SYSTEM, Clock
-from wayeb_py.engine.levels.decisions import Decisions, Made
-from wayeb_py.engine.levels.leveled_recogniser import Left
+from wayeb_py.engine.priority_levels.decisions import Decisions, Made
+from wayeb_py.engine.priority_levels.leveled_recogniser import Left
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.health.gauge import Gauge
 from wayeb_py.parallel.live.commits import Committer

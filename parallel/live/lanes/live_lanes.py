@@ -18,9 +18,9 @@ import pyarrow as pa
 from wayeb_py.clock import Clock
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.rules import Level
-from wayeb_py.engine.levels.decisions import Decision, Decisions, Made
-from wayeb_py.engine.levels.lanes import Lane, lanes_of
-from wayeb_py.engine.levels.leveled_recogniser import MOST_ROWS, Left, LeveledRecogniser
+from wayeb_py.engine.priority_levels.decisions import Decision, Decisions, Made
+from wayeb_py.engine.priority_levels.lanes import Lane, lanes_of
+from wayeb_py.engine.priority_levels.leveled_recogniser import MOST_ROWS, Left, LeveledRecogniser
 from wayeb_py.parallel.live.inputs import Inputs, StreamTypes
 from wayeb_py.parallel.live.lanes.lane_offsets import LaneOffsets, RangeStarts
 from wayeb_py.parallel.logs.log import OffsetRange, Offsets

@@ -13,14 +13,14 @@ import pyarrow as pa
 
 from wayeb_py.compiler.placement import place_all
 from wayeb_py.files.formats.block import TimeRange
-from wayeb_py.parallel.batch.several.cells import lay_out
-from wayeb_py.parallel.batch.several.plan import names_by_place, pairs_together
-from wayeb_py.parallel.batch.several.presence import Presence, Raster, pairs_of
-from wayeb_py.parallel.batch.several.rule_groups import can_move, group_rules
-from wayeb_py.parallel.batch.several.rule_rows import run_rules
-from wayeb_py.parallel.batch.several.sending import Sender
-from wayeb_py.parallel.batch.several.spec import SeveralSpec, StreamSpec, schema_of_all
-from wayeb_py.parallel.batch.several.task import run_target
+from wayeb_py.parallel.batch.several_entities.cells import lay_out
+from wayeb_py.parallel.batch.several_entities.event_sender import Sender
+from wayeb_py.parallel.batch.several_entities.plan import names_by_place, pairs_together
+from wayeb_py.parallel.batch.several_entities.presence import Presence, Raster, pairs_of
+from wayeb_py.parallel.batch.several_entities.rule_groups import can_move, group_rules
+from wayeb_py.parallel.batch.several_entities.rule_rows import run_rules
+from wayeb_py.parallel.batch.several_entities.spec import SeveralSpec, StreamSpec, schema_of_all
+from wayeb_py.parallel.batch.several_entities.task import run_target
 from wayeb_py.parallel.batch.task import SetAside, TaskTally
 from wayeb_py.parallel.spark.pattern_bundle import pack_patterns
 from wayeb_py.parallel.wire.parcel import Parcel, unpack

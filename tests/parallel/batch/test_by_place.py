@@ -15,9 +15,9 @@ import pytest
 
 import wayeb_py
 from tests.parallel.batch.moved import by_place, move, rows_in, spec_of
-from wayeb_py.parallel.batch.several import presence
-from wayeb_py.parallel.batch.several.cells import Cells, lay_out
-from wayeb_py.parallel.batch.several.presence import cell_of
+from wayeb_py.parallel.batch.several_entities import presence
+from wayeb_py.parallel.batch.several_entities.cells import Cells, lay_out
+from wayeb_py.parallel.batch.several_entities.presence import cell_of
 
 TEXT = """
 stream ships { key id time t in s position lon, lat motion speed, course

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 import wayeb_py
-from wayeb_py.parallel.batch.several import plan
-from wayeb_py.parallel.batch.several.rule_groups import RuleGroup, describe_groups
-from wayeb_py.parallel.batch.several.rule_rows import part_of
+from wayeb_py.parallel.batch.several_entities import plan
+from wayeb_py.parallel.batch.several_entities.rule_groups import RuleGroup, describe_groups
+from wayeb_py.parallel.batch.several_entities.rule_rows import part_of
 from wayeb_py.patterns import Patterns
 
 HEAD = """

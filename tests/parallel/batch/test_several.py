@@ -22,7 +22,7 @@ from tests.several.test_sentences import CASES, batch_of, compile_case, said_of,
 from wayeb_py.errors import DataError
 from wayeb_py.parallel import recognise
 from wayeb_py.parallel.batch import job
-from wayeb_py.parallel.batch.several import plan
+from wayeb_py.parallel.batch.several_entities import plan
 from wayeb_py.run import runner
 
 if TYPE_CHECKING:

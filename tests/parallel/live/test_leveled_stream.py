@@ -21,8 +21,8 @@ from tests.parallel.car_events import PATTERNS, add_file, make_events
 from tests.parallel.killing import BatchRun
 from tests.parallel.live.live_loops import TableLog
 from tests.parallel.live.live_runs import LiveRun, images
-from wayeb_py.engine.levels.decisions import Decisions, Made, made_of
-from wayeb_py.engine.levels.leveled_recogniser import LeveledRecogniser
+from wayeb_py.engine.priority_levels.decisions import Decisions, Made, made_of
+from wayeb_py.engine.priority_levels.leveled_recogniser import LeveledRecogniser
 from wayeb_py.files.formats.block import Block
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.durable import failpoints

@@ -29,7 +29,7 @@ from wayeb_py.parallel.logs import messages
 from wayeb_py.parallel.logs.kafka import KafkaLog
 from wayeb_py.parallel.logs.log import NoEventsError, OffsetRange
 from wayeb_py.parallel.logs.several_logs import SeveralLogs
-from wayeb_py.parallel.recovery import start
+from wayeb_py.parallel.recovery import first_start
 
 PATTERNS = wayeb_py.compile('stream s { key id time ts }\npattern P := (v > 5 and k = "a")\n')
 WANTED = Wanted.from_needs(PATTERNS.needs, None)
@@ -340,12 +340,12 @@ class Junk(KafkaLog):
 
 
 def test_a_stream_waits_for_events_among_what_is_none_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(start, "NO_EVENTS_S", 0.01)
+    monkeypatch.setattr(first_start, "NO_EVENTS_S", 0.01)
     said: list[str] = []
     log = Junk.open("kafka://nowhere/junk")
-    assert start._sample(log, WANTED, False, threading.Event(), said.append) == pa.schema([])
+    assert first_start._sample(log, WANTED, False, threading.Event(), said.append) == pa.schema([])
     (line,) = said
     assert line.startswith("kafka://nowhere:9092/junk: nothing is an event: waiting for the first events")
     Junk.answers = ()
     with pytest.raises(NoEventsError):
-        start._sample(log, WANTED, True, threading.Event(), said.append)
+        first_start._sample(log, WANTED, True, threading.Event(), said.append)

@@ -22,9 +22,9 @@ from wayeb_py.parallel.durable.sealed_files import put_sealed
 from wayeb_py.parallel.recovery import pattern_versions
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.recovery.file_owner import require_private
+from wayeb_py.parallel.recovery.first_start import mind_functions
 from wayeb_py.parallel.recovery.pattern_versions import keep_version, load_schema, load_version, read_saved_patterns
 from wayeb_py.parallel.recovery.snapshots import Epoch, Snapshot, SnapshotPoint, Snapshots
-from wayeb_py.parallel.recovery.start import mind_functions
 
 PATTERNS = STREAM + FAST + SWING
 

@@ -23,7 +23,7 @@ from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.logs.folder import FolderLog
 from wayeb_py.parallel.recovery import pattern_versions, snapshots
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint, begin
-from wayeb_py.parallel.recovery.start import begin_version, last_schema
+from wayeb_py.parallel.recovery.first_start import begin_version, last_schema
 from wayeb_py.parallel.stream.task import _alive
 from wayeb_py.parallel.wire.parcel import Parcel
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import wayeb_py
-from wayeb_py.engine.levels.validity import Validity
+from wayeb_py.engine.priority_levels.validity import Validity
 from wayeb_py.engine.rows.detection_id import with_ids
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.sinks.sinks import Batch

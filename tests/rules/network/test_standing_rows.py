@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wayeb_py
-from wayeb_py.engine.rules.kept_rules import Begun
+from wayeb_py.engine.rules.fact_rules import Begun
 from wayeb_py.engine.rules.standing_rows import FEW_FACTS, FactNumbers
 
 FACTS = """

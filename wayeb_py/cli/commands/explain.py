@@ -68,13 +68,13 @@ def show_automata(
         misuse(f"{asked[0]} is for rules, and there is none{'' if pattern is None else f' in `{pattern}`'}")
     if analyze and rate:
         misuse("--analyze measures events and --rate invents the worst: use one of them")
-    from wayeb_py.explained.planned import read_plans
+    from wayeb_py.explained_plans.plans import read_plans
 
     forced = read_plans([text for text in plan or [] if text != ALONE], [rule.name for rule in rules])
     if analyze:
         if not data and chosen.by_stream:
             misuse("--analyze runs the rules: add --data PATH")
-        from wayeb_py.explained.measured import analysis_lines, measure
+        from wayeb_py.explained_plans.measured_run import analysis_lines, measure
 
         print("\n".join(analysis_lines(measure(chosen, read_data(chosen, data or []), forced))))
         return
@@ -82,7 +82,7 @@ def show_automata(
         print("\n\n".join(_costs(chosen, rate, forced)))
         return
     if asked:
-        from wayeb_py.explained.file_text import explain_rules
+        from wayeb_py.explained_plans.file_text import explain_rules
 
         if data:
             print(explain_rules(chosen, form.value, read_data(chosen, data), forced, pattern))
@@ -94,10 +94,10 @@ def show_automata(
 
 def _costs(patterns: Patterns, rates: list[str], forced: dict[str, str]) -> Iterator[str]:
     from wayeb_py.engine.recogniser import Recogniser
-    from wayeb_py.explained.costs import cost_lines, costs_of
-    from wayeb_py.explained.planned import running_of
-    from wayeb_py.explained.rates import read_rates
-    from wayeb_py.explained.step_cost import measure_step
+    from wayeb_py.explained_plans.costs import cost_lines, costs_of
+    from wayeb_py.explained_plans.plans import running_of
+    from wayeb_py.explained_plans.rates import read_rates
+    from wayeb_py.explained_plans.step_cost import measure_step
 
     given = read_rates(rates, patterns)
     running = running_of(Recogniser(patterns, plans=forced))

@@ -180,7 +180,7 @@ def read_forced(patterns: Patterns, texts: list[str] | None) -> dict[str, str]:
     """The plans of `--plan` by the names of rules."""
     if not texts:
         return {}
-    from wayeb_py.explained.planned import read_plans  # for start-up time: most runs have no rules
+    from wayeb_py.explained_plans.plans import read_plans  # for start-up time: most runs have no rules
 
     return read_plans(texts, [rule.name for rule in patterns.meaning.rules])
 

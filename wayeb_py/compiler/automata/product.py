@@ -22,8 +22,8 @@ from wayeb_py.compiler.axes import Axis, Subject, coarsen, refine
 from wayeb_py.compiler.limits import Limits
 from wayeb_py.compiler.pattern import CompiledPattern
 from wayeb_py.kernels.product import walk_product
+from wayeb_py.kernels.step_parts import RegisterMoves
 from wayeb_py.kernels.step_tables import ProductTables, ReportLists
-from wayeb_py.kernels.stepping import RegisterMoves
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,8 @@ from wayeb_py.compiler.automata.tracking import hopeless_states
 from wayeb_py.compiler.axes import Axis
 from wayeb_py.compiler.runs.run_order import better_answers, directions_of, symbol_pairs
 from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.named_events import OfRegister, given_in, remembers
 from wayeb_py.dsl.node import Node, node, record
-from wayeb_py.dsl.registers import OfRegister, given_in, remembers
 from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import Diagnostic, PatternError
 

@@ -36,8 +36,8 @@ from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.engine.stepping.steppers import DetectionBuffer, Found
 from wayeb_py.engine.values import Chunk
 from wayeb_py.kernels.few.step_few import GIVEN, INTEGER, NUMBER, FewRows, KeptWords, step_few
+from wayeb_py.kernels.step_parts import ChunkRows, RegisterMoves
 from wayeb_py.kernels.step_tables import KeptStates, ProductTables, ReportLists, Windows
-from wayeb_py.kernels.stepping import ChunkRows, RegisterMoves
 
 BatchOf = Callable[[], pa.RecordBatch]
 

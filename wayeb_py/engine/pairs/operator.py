@@ -32,6 +32,7 @@ from wayeb_py.engine.arrival.entities import Entities
 from wayeb_py.engine.arrival.file_clock import Passed
 from wayeb_py.engine.pairs.merge import NO_RANKS, NOTHING, Merged, PairingEvents, merge
 from wayeb_py.engine.pairs.own_past import OwnPast
+from wayeb_py.engine.pairs.pair_words import PairEpisode, PairWords
 from wayeb_py.engine.pairs.rows import FoundRows, NewestPicker, PairSchema
 from wayeb_py.engine.pairs.saved import PairBinding, restore, save
 from wayeb_py.engine.pairs.share import PairShare, Part
@@ -44,7 +45,6 @@ from wayeb_py.engine.pairs.values import (
     asks_for_approach,
     needed_of_events,
 )
-from wayeb_py.engine.pairs.words import PairEpisode, PairWords
 from wayeb_py.engine.rows.detection_schema import DetectionSchema
 from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.engine.stepping.cohort import Cohort

@@ -14,8 +14,8 @@ from wayeb_py.arrays import F64, I32, I64
 from wayeb_py.columns import Column, times_of
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.dsl import meaning as m
+from wayeb_py.engine.pairs.pair_words import FoundPairs, PairEpisode, PairWords
 from wayeb_py.engine.pairs.stream_events import PairSource, plain_type
-from wayeb_py.engine.pairs.words import FoundPairs, PairEpisode, PairWords
 from wayeb_py.engine.rows.detection_schema import DetectionSchema, common_type, measured_type
 from wayeb_py.engine.rows.joined_schema import join_schemas
 from wayeb_py.engine.rows.measured_columns import MeasuredColumns

@@ -17,10 +17,10 @@ import pyarrow as pa
 from wayeb_py.arrays import I32
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.pairs.own_past import OwnPast
+from wayeb_py.engine.pairs.pair_words import PairWords
 from wayeb_py.engine.pairs.rows import PairSchema
 from wayeb_py.engine.pairs.silences import PairSilences
 from wayeb_py.engine.pairs.stream_events import PairSource
-from wayeb_py.engine.pairs.words import PairWords
 from wayeb_py.engine.rows.episodes import Episode
 from wayeb_py.engine.saved.packing import arrays_of, ipc, pack_arrays, read_ipc, unpack_state
 from wayeb_py.engine.saved.state_checks import telling_misfits

@@ -21,10 +21,10 @@ from wayeb_py.dsl.semantics.rules.times.lifetimes import RuleTimes, delay_of
 from wayeb_py.engine.arrival.stream_clock import ranks_of_keys
 from wayeb_py.engine.rules.column_types import ColumnType, Words
 from wayeb_py.engine.rules.evaluation.evaluate import RuleValues
-from wayeb_py.engine.rules.kept_rules import FactChanges, KeptRules
+from wayeb_py.engine.rules.event_rules import EventRules, Found
+from wayeb_py.engine.rules.fact_rules import FactChanges, FactRules
 from wayeb_py.engine.rules.plans import FEWEST_SAMPLED, MOST_SAMPLED, Orders, Sample, Samples, make_plans
 from wayeb_py.engine.rules.row_batches import KEY, SEQ, Layout, RowBatch, together
-from wayeb_py.engine.rules.rules_in_time import Found, RulesInTime
 from wayeb_py.engine.rules.standing_rows import ChangedFacts, Ends, Newest, Renumbered
 from wayeb_py.kernels.ticks import FOREVER, NEVER
 from wayeb_py.rules.kernels import runs
@@ -85,8 +85,8 @@ class Running:
             }
             for kept, layouts in self.plans.layouts.items()
         }
-        self.in_time = RulesInTime(self.plans, self.samples[False], orders, words)
-        self.kept = KeptRules(self.plans, self.samples[True], orders, words)
+        self.in_time = EventRules(self.plans, self.samples[False], orders, words)
+        self.kept = FactRules(self.plans, self.samples[True], orders, words)
         self.newest = {one.of: Newest() for one in inputs.members if one.over == "newest"}
         self.changed = dict(inputs.changing)
         self.has_begun = self.kept_goes_on = False
@@ -109,9 +109,9 @@ class Running:
         """How many ticks the clock of each table is behind the clock of the file."""
         return self._delays
 
-    def in_time_by(self, samples: Samples, forced: Mapping[str, str]) -> RulesInTime:
+    def in_time_by(self, samples: Samples, forced: Mapping[str, str]) -> EventRules:
         """A second network of the rules in time, not run yet, planned by other samples."""
-        return RulesInTime(self.plans, samples, Orders(forced), self.words)
+        return EventRules(self.plans, samples, Orders(forced), self.words)
 
     def sampled(self, came: Mapping[str, Sequence[RowBatch]]) -> dict[str, Sample]:
         """Samples of files, and of rows that came, by table; where none came there is about one at a time."""
@@ -145,7 +145,7 @@ class Running:
         told = self.sampled(came)
         known = {*came, *self.samples[False]}
         told = {table: one for table, one in told.items() if table in known or not table.startswith(_LATER)}
-        self.in_time = RulesInTime(self.plans, told, self._orders, self.words)
+        self.in_time = EventRules(self.plans, told, self._orders, self.words)
         self.in_time.watch, self.in_time.network.is_exact = before.watch, before.network.is_exact
 
     @property

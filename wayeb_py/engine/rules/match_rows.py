@@ -11,8 +11,8 @@ from wayeb_py.columns import times_of
 from wayeb_py.engine.rows.detection_schema import DetectionSchema, common_type
 from wayeb_py.engine.rows.joined_schema import join_schemas
 from wayeb_py.engine.rules.column_types import ColumnType, Words
+from wayeb_py.engine.rules.event_rules import Found
 from wayeb_py.engine.rules.plans import Emitted
-from wayeb_py.engine.rules.rules_in_time import Found
 from wayeb_py.kernels.ticks import NEVER
 from wayeb_py.rules.table import I64
 

@@ -27,11 +27,11 @@ from wayeb_py.engine.rows.detection_schema import DetectionSchema
 from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.engine.rules.bound_rules import Running
 from wayeb_py.engine.rules.column_types import Words
+from wayeb_py.engine.rules.event_rules import Found
 from wayeb_py.engine.rules.inputs import FoundBefore, RuleInputs
 from wayeb_py.engine.rules.match_rows import OWN, MatchRows
 from wayeb_py.engine.rules.plans import Orders
 from wayeb_py.engine.rules.row_batches import RowBatch
-from wayeb_py.engine.rules.rules_in_time import Found
 from wayeb_py.engine.rules.saved import SavedRules, save
 
 MOST_WORDS = 100_000  # texts that rules hold before they are looked through

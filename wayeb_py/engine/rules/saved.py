@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from wayeb_py.engine.rules.bound_rules import Running
-from wayeb_py.engine.rules.kept_rules import Begun
+from wayeb_py.engine.rules.fact_rules import Begun
 from wayeb_py.engine.rules.row_batches import RowBatch
 from wayeb_py.engine.rules.standing_rows import Renumbered
 from wayeb_py.engine.saved.packing import arrays_of, ipc, pack_arrays, read_ipc, unpack_state

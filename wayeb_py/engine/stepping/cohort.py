@@ -27,8 +27,8 @@ from wayeb_py.engine.stepping.encode import Encoder
 from wayeb_py.engine.stepping.steppers import Found, RunStepper, TableStepper, by_pattern, of_pattern
 from wayeb_py.engine.values import POSITION_BEFORE, Chunk, Values
 from wayeb_py.kernels.encode import add_looked_up
+from wayeb_py.kernels.step_parts import ChunkRows
 from wayeb_py.kernels.step_tables import Windows
-from wayeb_py.kernels.stepping import ChunkRows
 from wayeb_py.kernels.ticks import NEVER
 
 NO_WINDOW = 2**63 - 1

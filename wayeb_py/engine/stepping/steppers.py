@@ -18,9 +18,9 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.stepping.pooled_lists import PooledLists, grown
 from wayeb_py.engine.values import Chunk
 from wayeb_py.kernels.encode import combine
+from wayeb_py.kernels.step_parts import DetectionArrays
 from wayeb_py.kernels.step_runs import RunAutomaton, RunLists, RunScratch, step_runs
 from wayeb_py.kernels.step_tables import KeptStates, Windows, step_tables
-from wayeb_py.kernels.stepping import DetectionArrays
 
 OUT_ROOM = 1 << 16
 

@@ -14,8 +14,7 @@ import numpy as np
 
 from wayeb_py.kernels.compiled import i64, inlined, kernel, two_i64
 from wayeb_py.kernels.keys import AS_THEY_ARE, DIRECTLY, KnownKeys, first_slot
-from wayeb_py.kernels.step_tables import KeptStates, ProductTables, ReportLists, Windows
-from wayeb_py.kernels.stepping import (
+from wayeb_py.kernels.step_parts import (
     ChunkRows,
     DetectionArrays,
     RegisterMoves,
@@ -24,6 +23,7 @@ from wayeb_py.kernels.stepping import (
     start_of,
     write,
 )
+from wayeb_py.kernels.step_tables import KeptStates, ProductTables, ReportLists, Windows
 from wayeb_py.kernels.structs import F64, I32, I64, U8, U16, struct
 from wayeb_py.kernels.ticks import NEVER, span
 

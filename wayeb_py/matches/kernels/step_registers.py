@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wayeb_py.kernels.compiled import i64, inlined, kernel, two_i64, u16
-from wayeb_py.kernels.stepping import ChunkRows, DetectionArrays, is_within, write
+from wayeb_py.kernels.step_parts import ChunkRows, DetectionArrays, is_within, write
 from wayeb_py.kernels.structs import F64, I32, I64, U8, U16, struct
 from wayeb_py.kernels.ticks import NEVER
 from wayeb_py.spatial.kernels.index import is_position, metres, vector

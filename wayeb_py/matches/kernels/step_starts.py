@@ -11,8 +11,8 @@ import numba as nb
 import numpy as np
 
 from wayeb_py.kernels.compiled import i32, i64, kernel, two_i64, u8, u16
+from wayeb_py.kernels.step_parts import ChunkRows, DetectionArrays, is_within, write
 from wayeb_py.kernels.step_runs import RunLists
-from wayeb_py.kernels.stepping import ChunkRows, DetectionArrays, is_within, write
 from wayeb_py.kernels.structs import I32, U8, U16, struct
 
 

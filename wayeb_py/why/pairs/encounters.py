@@ -29,16 +29,16 @@ from wayeb_py.engine.arrival.entities import Entities
 from wayeb_py.engine.arrival.reorder import Arrived, Rows
 from wayeb_py.engine.clock_operators import make_clock
 from wayeb_py.engine.pairs.operator import PairOperator
+from wayeb_py.engine.pairs.pair_words import PairWords
 from wayeb_py.engine.pairs.rows import NewestPicker
 from wayeb_py.engine.pairs.stream_events import ticks_per_s_of
 from wayeb_py.engine.pairs.values import PairChunk, PairValues
-from wayeb_py.engine.pairs.words import PairWords
 from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.engine.stepping.steppers import Found
 from wayeb_py.engine.values import Chunk
 from wayeb_py.kernels.ticks import NEVER
 from wayeb_py.why.entity_words import take_rows
-from wayeb_py.why.words import Words, one_array
+from wayeb_py.why.indexed_words import Words, one_array
 
 if TYPE_CHECKING:
     from wayeb_py.compiler.patterns import CompiledPatterns

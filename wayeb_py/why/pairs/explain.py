@@ -21,9 +21,9 @@ from wayeb_py.engine.arrow_values import plain
 from wayeb_py.errors import DataError
 from wayeb_py.why.explain import Explainer, rows_of
 from wayeb_py.why.explanation import Apart, Why
+from wayeb_py.why.indexed_words import one_array
 from wayeb_py.why.pairs.apart import TwoTracks, too_far_text, too_old_text, tracks_of_two
 from wayeb_py.why.pairs.encounters import NOTHING_KNOWN, Encounters, Two, encounters_of
-from wayeb_py.why.words import one_array
 
 if TYPE_CHECKING:
     from wayeb_py.compiler.patterns import CompiledPatterns

@@ -15,7 +15,7 @@ from wayeb_py.compiler.axes import Axis, atoms_of, subject_of
 from wayeb_py.compiler.describe import cells_text, letter_text, predicate_text, subject_text
 from wayeb_py.compiler.runs.registers import marked
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.registers import OfRegister, remembers
+from wayeb_py.dsl.named_events import OfRegister, remembers
 from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import Span
 from wayeb_py.why.event_values import measured, missed_by, value_text, values_at

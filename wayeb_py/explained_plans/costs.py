@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from wayeb_py.compiler.rule_query import table_of
 from wayeb_py.dsl import meaning as m
-from wayeb_py.explained.bounds import Bounds, Number, Sources, bounds_of, product_of, rate_of_matches
-from wayeb_py.explained.planned import PlannedRule, planned_rules
-from wayeb_py.explained.rates import Rate, supply_of
-from wayeb_py.explained.step_cost import StepCost
+from wayeb_py.explained_plans.bounds import Bounds, Number, Sources, bounds_of, product_of, rate_of_matches
+from wayeb_py.explained_plans.plans import PlannedRule, planned_rules
+from wayeb_py.explained_plans.rates import Rate, supply_of
+from wayeb_py.explained_plans.step_cost import StepCost
 from wayeb_py.rules.planning.plan import PlanPart
 from wayeb_py.text_table import table
 

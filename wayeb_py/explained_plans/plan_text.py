@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.rules.times.explained import times_text
 from wayeb_py.dsl.wording import counted
-from wayeb_py.explained.condition_text import conditions_text
-from wayeb_py.explained.planned import PlannedRule
+from wayeb_py.explained_plans.condition_text import conditions_text
+from wayeb_py.explained_plans.plans import PlannedRule
 from wayeb_py.rules.planning.plan import PlanPart
 from wayeb_py.rules.planning.tree import text_of
 

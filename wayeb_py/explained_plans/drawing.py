@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from wayeb_py.compiler.explain import quoted_in_dot
-from wayeb_py.explained.plan_text import AtNode, part_text
-from wayeb_py.explained.planned import PlannedRule
+from wayeb_py.explained_plans.plan_text import AtNode, part_text
+from wayeb_py.explained_plans.plans import PlannedRule
 
 
 @dataclass(frozen=True, slots=True)

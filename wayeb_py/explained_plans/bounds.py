@@ -18,8 +18,8 @@ from fractions import Fraction
 from math import inf
 
 from wayeb_py.dsl.semantics.rules.times.lifetimes import lasts_of
-from wayeb_py.explained.planned import PlannedRule
-from wayeb_py.explained.rates import Rate
+from wayeb_py.explained_plans.plans import PlannedRule
+from wayeb_py.explained_plans.rates import Rate
 from wayeb_py.kernels.ticks import FOREVER, NEVER
 from wayeb_py.rules.antijoin import Waiting
 from wayeb_py.rules.conditions import Column, Equal, Within

@@ -9,7 +9,7 @@ import pytest
 import wayeb_py
 from tests.cli.ended_command import Ended, Wayeb
 from wayeb_py.errors import UsageError
-from wayeb_py.explained.planned import plan_rules, read_plans
+from wayeb_py.explained_plans.plans import plan_rules, read_plans
 
 SHIPS = """\
 stream vessels {

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Literal
 
-from wayeb_py.explained.plan_text import tree_lines
-from wayeb_py.explained.planned import PlannedRule, planned_rules, running_of
-from wayeb_py.explained.step_cost import measure_step
+from wayeb_py.explained_plans.plan_text import tree_lines
+from wayeb_py.explained_plans.plans import PlannedRule, planned_rules, running_of
+from wayeb_py.explained_plans.step_cost import measure_step
 from wayeb_py.files.output.set_aside import DEFAULT_LIMIT, Aside
 from wayeb_py.rules.planning.plan import PlanPart
 from wayeb_py.run.sources import Paths, Sources, paths_by_stream

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from wayeb_py.compiler.explain import explain
-from wayeb_py.explained.drawing import dot_plan, mermaid_plan
-from wayeb_py.explained.level_text import level_lines
-from wayeb_py.explained.plan_text import estimate, order_text, rule_lines
-from wayeb_py.explained.planned import PlannedRule, plan_rules
+from wayeb_py.explained_plans.drawing import dot_plan, mermaid_plan
+from wayeb_py.explained_plans.level_text import level_lines
+from wayeb_py.explained_plans.plan_text import estimate, order_text, rule_lines
+from wayeb_py.explained_plans.plans import PlannedRule, plan_rules
 
 if TYPE_CHECKING:
     from wayeb_py.compiler.patterns import CompiledPatterns
@@ -41,7 +41,7 @@ def explain_rules(
     cheapest: Mapping[str, str] = {}
     n_sampled = None
     if paths:
-        from wayeb_py.explained.measured import plan_by_sample  # for start-up time: it reads events
+        from wayeb_py.explained_plans.measured_run import plan_by_sample  # for start-up time: it reads events
 
         sampled = plan_by_sample(patterns, paths, forced)
         rules, cheapest, n_sampled = sampled.rules, sampled.cheapest, sampled.n_events

@@ -26,7 +26,7 @@ import pyarrow as pa
 from wayeb_py.arrays import F64, I64, Bool
 from wayeb_py.engine.arrow_values import plain
 from wayeb_py.engine.pairs.share import owner
-from wayeb_py.parallel.batch.several.presence import COARSEST, axes_of, cell_of, coarser, grouped
+from wayeb_py.parallel.batch.several_entities.presence import COARSEST, axes_of, cell_of, coarser, grouped
 
 MOST_TASKS = 62  # a set of them is a number of 64 bits
 MOST_ROWS = 1 << 20  # of all presence together

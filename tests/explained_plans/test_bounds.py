@@ -18,11 +18,11 @@ import wayeb_py
 from tests.strategies import examples
 from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.errors import UsageError
-from wayeb_py.explained import step_cost
-from wayeb_py.explained.costs import RuleCost, cost_lines, costs_of
-from wayeb_py.explained.planned import planned_rules
-from wayeb_py.explained.rates import Rate, read_rates
-from wayeb_py.explained.step_cost import StepCost, measure_step
+from wayeb_py.explained_plans import step_cost
+from wayeb_py.explained_plans.costs import RuleCost, cost_lines, costs_of
+from wayeb_py.explained_plans.plans import planned_rules
+from wayeb_py.explained_plans.rates import Rate, read_rates
+from wayeb_py.explained_plans.step_cost import StepCost, measure_step
 from wayeb_py.patterns import Patterns
 from wayeb_py.rules import network
 

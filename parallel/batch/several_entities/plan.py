@@ -22,10 +22,10 @@ from wayeb_py.parallel.batch import schemes
 from wayeb_py.parallel.batch.plan import n_tasks
 from wayeb_py.parallel.batch.sample import sample_keys
 from wayeb_py.parallel.batch.scheme_choice import A_BYTE_IN_ROWS
-from wayeb_py.parallel.batch.several.cells import Cells, lay_out
-from wayeb_py.parallel.batch.several.frames import read_files, recognised, survey
-from wayeb_py.parallel.batch.several.rule_groups import RuleGroup, can_move, describe_groups, group_rules
-from wayeb_py.parallel.batch.several.spec import SeveralSpec, StreamSpec
+from wayeb_py.parallel.batch.several_entities.cells import Cells, lay_out
+from wayeb_py.parallel.batch.several_entities.rule_groups import RuleGroup, can_move, describe_groups, group_rules
+from wayeb_py.parallel.batch.several_entities.spark_stages import read_files, recognised, survey
+from wayeb_py.parallel.batch.several_entities.spec import SeveralSpec, StreamSpec
 from wayeb_py.parallel.batch.splits import Split, even_splits
 from wayeb_py.parallel.wire.parcel import unpack
 from wayeb_py.parallel.wire.routing import SHARDS_A_WORKER, Routing, route, route_by_hash

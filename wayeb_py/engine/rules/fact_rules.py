@@ -14,9 +14,9 @@ import numpy as np
 from wayeb_py.compiler.rule_query import SINCE, UNTIL
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.rules.column_types import Words
+from wayeb_py.engine.rules.event_rules import Found, emitted_of, tiers_of
 from wayeb_py.engine.rules.plans import Orders, RulePlans, Samples, tree_of
 from wayeb_py.engine.rules.row_batches import RowBatch
-from wayeb_py.engine.rules.rules_in_time import Found, emitted_of, levels_of
 from wayeb_py.engine.rules.standing_rows import Changes, Ends, positions_of
 from wayeb_py.kernels.ticks import FOREVER, NEVER
 from wayeb_py.rules.network import Network
@@ -97,7 +97,7 @@ class Begun:
         self._n = len(number)
 
 
-class KeptRules:
+class FactRules:
     """The network of the rules of a file over facts alone."""
 
     def __init__(self, plans: RulePlans, samples: Samples, orders: Orders, words: Words) -> None:
@@ -114,7 +114,7 @@ class KeptRules:
             build(self.network, query, tree, statistics)
             self.trees[rule.name] = text_of(tree, query)
         self.network.prepare()
-        self._levels = levels_of(rules)
+        self._tiers = tiers_of(rules)
         self.begun = {rule.name: Begun() for rule in rules}
         self.standing: dict[str, Standing] = {}
 
@@ -155,9 +155,9 @@ class KeptRules:
     def _step(self, added: Mapping[str, Mapping[str, Array]], removed: Mapping[str, I64], time: int) -> Iterator[Found]:
         self.network.step(added, removed)
         found: list[Found] = []
-        for nth, level in enumerate(self._levels):
+        for nth, tier in enumerate(self._tiers):
             coming, going = {}, {}
-            for rule in level:
+            for rule in tier:
                 table = f"kept {rule.name}"
                 for one, numbers in self._take(rule, time):
                     found.append(one)
@@ -165,7 +165,7 @@ class KeptRules:
                         coming[table] = self.layouts[table].columns(RowBatch(one.n, {}, {}, one.emitted), self._words)
                     elif table in self.layouts:
                         _, going[table] = positions_of(self.network.tables[table], numbers)
-            if nth + 1 < len(self._levels) and (coming or going):
+            if nth + 1 < len(self._tiers) and (coming or going):
                 self.network.step(coming, going)
         yield from found
 

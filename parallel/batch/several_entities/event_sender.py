@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from wayeb_py.compiler.placement import Where
 from wayeb_py.engine.arrival.reorder import ARRIVED
-from wayeb_py.parallel.batch.several.spec import STREAM_BITS, SeveralSpec
+from wayeb_py.parallel.batch.several_entities.spec import STREAM_BITS, SeveralSpec
 from wayeb_py.parallel.wire.greatest_times import GreatestTimes
 from wayeb_py.parallel.wire.packer import NUMBER_BITS, Packer
 from wayeb_py.parallel.wire.parcel import Parcel

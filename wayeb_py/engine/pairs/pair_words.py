@@ -30,7 +30,7 @@ from wayeb_py.engine.stepping.steppers import Found
 from wayeb_py.kernels.arrival import ArrivedRows, WordArrays, arrive, settle
 from wayeb_py.pairs.events import Events
 from wayeb_py.pairs.meetings import Meetings, Met
-from wayeb_py.pairs.word_kernels import name_words, times_of
+from wayeb_py.pairs.pair_word_kernels import name_words, times_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,9 @@ from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.engine.rows.joined_schema import fit
 from wayeb_py.files.sort import sort_events
 from wayeb_py.kernels.ticks import NEVER
-from wayeb_py.parallel.batch.several.rule_rows import RowSender
-from wayeb_py.parallel.batch.several.sending import Reached, task_of
-from wayeb_py.parallel.batch.several.spec import STREAM_BITS, SeveralSpec
+from wayeb_py.parallel.batch.several_entities.event_sender import Reached, task_of
+from wayeb_py.parallel.batch.several_entities.rule_rows import RowSender
+from wayeb_py.parallel.batch.several_entities.spec import STREAM_BITS, SeveralSpec
 from wayeb_py.parallel.batch.task import AsideLog, TaskTally, conformed, finish
 from wayeb_py.parallel.batch.task_output import TaskOutput
 from wayeb_py.parallel.wire.packer import open_events

@@ -26,12 +26,12 @@ from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.dsl.rules import Level
 from wayeb_py.engine.arrival.input_tables import as_table
-from wayeb_py.engine.levels.decisions import Decision, Decisions, Made, StaleFound, ranges
-from wayeb_py.engine.levels.event_queues import Arrived, SourceQueue
-from wayeb_py.engine.levels.lanes import Lane, lanes_of
-from wayeb_py.engine.levels.level_tally import LevelTally
-from wayeb_py.engine.levels.slice_sizes import SliceSizes
-from wayeb_py.engine.levels.validity import Validity
+from wayeb_py.engine.priority_levels.decisions import Decision, Decisions, Made, StaleFound, ranges
+from wayeb_py.engine.priority_levels.event_queues import Arrived, SourceQueue
+from wayeb_py.engine.priority_levels.lanes import Lane, lanes_of
+from wayeb_py.engine.priority_levels.level_tally import LevelTally
+from wayeb_py.engine.priority_levels.slice_sizes import SliceSizes
+from wayeb_py.engine.priority_levels.validity import Validity
 from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.engine.rows.detection_id import DETECTION_ID, with_ids
 from wayeb_py.engine.rows.detections import Detections

@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.batch.schemes import JobContext
-from wayeb_py.parallel.batch.several.presence import Presence, Raster, columns_of, pairs_of
-from wayeb_py.parallel.batch.several.rule_rows import run_rules
-from wayeb_py.parallel.batch.several.sending import FIRST, Sender
-from wayeb_py.parallel.batch.several.spec import SeveralSpec
-from wayeb_py.parallel.batch.several.task import run_target
+from wayeb_py.parallel.batch.several_entities.event_sender import FIRST, Sender
+from wayeb_py.parallel.batch.several_entities.presence import Presence, Raster, columns_of, pairs_of
+from wayeb_py.parallel.batch.several_entities.rule_rows import run_rules
+from wayeb_py.parallel.batch.several_entities.spec import SeveralSpec
+from wayeb_py.parallel.batch.several_entities.task import run_target
 from wayeb_py.parallel.batch.splits import Split
 from wayeb_py.parallel.batch.task import AsideLog, TaskTally, conformed
 from wayeb_py.parallel.spark.shared import Shared

@@ -26,9 +26,9 @@ from wayeb_py.engine.rows.joined_schema import fit
 from wayeb_py.engine.rules.column_types import plain_array
 from wayeb_py.engine.rules.operator import RuleOperator
 from wayeb_py.engine.rules.row_batches import SEQ, RowBatch, together
-from wayeb_py.parallel.batch.several.rule_groups import RuleGroup
-from wayeb_py.parallel.batch.several.sending import FIRST
-from wayeb_py.parallel.batch.several.spec import SeveralSpec
+from wayeb_py.parallel.batch.several_entities.event_sender import FIRST
+from wayeb_py.parallel.batch.several_entities.rule_groups import RuleGroup
+from wayeb_py.parallel.batch.several_entities.spec import SeveralSpec
 from wayeb_py.parallel.batch.task import AsideLog, TaskTally, finish
 from wayeb_py.parallel.wire.parcel import Parcel, pack, unpack
 from wayeb_py.parallel.wire.shards import shard_of

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tests.cli.ended_command import Ended, Wayeb
-from tests.explained.test_explain import OWNERS, SHIPS
-from wayeb_py.explained.measured import measure
+from tests.explained_plans.test_explain import OWNERS, SHIPS
+from wayeb_py.explained_plans.measured_run import measure
 from wayeb_py.patterns import compile_patterns
 from wayeb_py.rules.conditions import Column, Expression, Within
 from wayeb_py.rules.lifetime import Awaits

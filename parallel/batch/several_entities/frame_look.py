@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from wayeb_py.parallel.batch.several.presence import Presence, Raster, columns_of, pairs_of
-from wayeb_py.parallel.batch.several.spec import SeveralSpec
+from wayeb_py.parallel.batch.several_entities.presence import Presence, Raster, columns_of, pairs_of
+from wayeb_py.parallel.batch.several_entities.spec import SeveralSpec
 from wayeb_py.parallel.batch.task import conformed
 from wayeb_py.parallel.spark.shared import Shared
 from wayeb_py.parallel.wire.parcel import DDL, Parcel, pack, to_batch

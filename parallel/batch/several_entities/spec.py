@@ -29,8 +29,8 @@ from wayeb_py.engine.rows.detection_schema import DetectionSchema
 from wayeb_py.errors import DataError
 from wayeb_py.files.formats.block import TimeRange
 from wayeb_py.files.projection import Wanted
-from wayeb_py.parallel.batch.several.cells import Cells
-from wayeb_py.parallel.batch.several.rule_groups import RuleGroup
+from wayeb_py.parallel.batch.several_entities.cells import Cells
+from wayeb_py.parallel.batch.several_entities.rule_groups import RuleGroup
 from wayeb_py.parallel.batch.task import JobSpec
 from wayeb_py.parallel.spark.pattern_bundle import KEPT, open_patterns
 from wayeb_py.parallel.wire.routing import Routing

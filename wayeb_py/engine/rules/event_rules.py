@@ -1,6 +1,6 @@
 """Rules over what happens: rows that the clock has passed go in, matches come out when they are decided.
 
-A rule that reads the matches of another is one level above it. What a level finds becomes rows of the next level, in a
+A rule that reads the matches of another is one tier above it. What a tier finds becomes rows of the next tier, in a
 further step with a clock of its own; a match that waits for the absence of such a row waits for that clock.
 """
 
@@ -37,13 +37,13 @@ class Found:
     op: str | None = None
 
 
-def levels_of(rules: tuple[m.Rule, ...]) -> list[list[m.Rule]]:
-    """Sorts rules into levels: each is one level above the highest that it reads. All are kept rules, or none is."""
-    level: dict[str, int] = {}
+def tiers_of(rules: tuple[m.Rule, ...]) -> list[list[m.Rule]]:
+    """Sorts rules into tiers: each is one tier above the highest that it reads. All are kept rules, or none is."""
+    tier: dict[str, int] = {}
     found: list[list[m.Rule]] = []
     for rule in rules:
-        read = [level[member.of] for member in members_of(rule) if member.of in level]
-        level[rule.name] = own = 1 + max(read, default=-1)
+        read = [tier[member.of] for member in members_of(rule) if member.of in tier]
+        tier[rule.name] = own = 1 + max(read, default=-1)
         found += [[]] if own == len(found) else []
         found[own].append(rule)
     return found
@@ -54,7 +54,7 @@ def emitted_of(tuples: Tuples, emitted: list[Emitted]) -> dict[str, Array]:
     return {one.name: tuples.values(Column(one.member, one.column)) for one in emitted}
 
 
-class RulesInTime:
+class EventRules:
     """The network of the rules of a file over what happens."""
 
     def __init__(self, plans: RulePlans, samples: Samples, orders: Orders, words: Words) -> None:
@@ -74,7 +74,7 @@ class RulesInTime:
             n_matches = self.network.plans[rule.name].root.node.estimate
             samples.setdefault(f"matches {rule.name}", Sample({}, round(n_matches or 0) or 1))
         self.network.prepare()
-        self._levels = levels_of(rules)
+        self._tiers = tiers_of(rules)
         self.watch: Callable[[str, RowBatch], None] | None = None  # gets all rows that arrive, by table
 
     def run(
@@ -91,10 +91,10 @@ class RulesInTime:
             for name, batch in rows.items():
                 self.watch(name, batch)
         network.step(added, clocks=clocks)
-        for nth, level in enumerate(self._levels):
+        for nth, tier in enumerate(self._tiers):
             below: dict[str, RowBatch] = {}
             below_clocks: dict[str, int] = {}
-            for rule in level:
+            for rule in tier:
                 table = f"matches {rule.name}"
                 if table not in self.layouts and not network.outputs[rule.name].is_pending:
                     continue
@@ -109,7 +109,7 @@ class RulesInTime:
                         below_clocks[table] = max(now, network.clocks.get(table, now))
                 if found.n:
                     yield found
-            if nth + 1 < len(self._levels):
+            if nth + 1 < len(self._tiers):
                 columns = {name: self.layouts[name].columns(batch, self._words) for name, batch in below.items()
                            if batch.n}  # fmt: skip
                 network.step(columns, clocks=below_clocks)
