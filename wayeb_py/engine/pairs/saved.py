@@ -25,7 +25,8 @@ from wayeb_py.engine.rows.episodes import Episode
 from wayeb_py.engine.saved.packing import arrays_of, ipc, pack_arrays, read_ipc, unpack_state
 from wayeb_py.engine.saved.state_checks import telling_misfits
 from wayeb_py.engine.stepping.pooled_lists import grown
-from wayeb_py.engine.stepping.steppers import RunStepper, TableStepper
+from wayeb_py.engine.stepping.pooled_steppers import PooledStepper
+from wayeb_py.engine.stepping.steppers import TableStepper
 from wayeb_py.engine.values import Memory
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -182,7 +183,7 @@ def _save_words(words: PairWords, name: str, part: Arrays, number: I32, arrays: 
             for register in ("register_seq", "register_ts"):
                 array = getattr(stepper, register)[: len(stepper.state) * width]
                 arrays[f"{name}.{register}{nth}"] = array.reshape(len(stepper.state), width)[at].reshape(-1)
-        elif isinstance(stepper, RunStepper):
+        elif isinstance(stepper, PooledStepper):
             arrays |= {f"{name}.runs{nth}.{key}": array for key, array in stepper.slots.save(at).items()}
     for nth, disjoint in enumerate(words.cohort.disjoint):
         arrays[f"{name}.behind{nth}"] = disjoint.behind[at]
@@ -218,7 +219,7 @@ def _restore_words(words: PairWords, name: str, told: dict[str, Any], n_entities
             stepper.state[:n] = arrays[f"{name}.state{nth}"]
             stepper.register_seq[: n * width] = arrays[f"{name}.register_seq{nth}"]
             stepper.register_ts[: n * width] = arrays[f"{name}.register_ts{nth}"]
-        elif isinstance(stepper, RunStepper):
+        elif isinstance(stepper, PooledStepper):
             begin = f"{name}.runs{nth}."
             runs = {key.removeprefix(begin): array for key, array in arrays.items() if key.startswith(begin)}
             stepper.slots.restore(runs, at)

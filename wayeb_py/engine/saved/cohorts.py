@@ -17,7 +17,8 @@ from wayeb_py.compiler.pattern import automaton_digest
 from wayeb_py.engine.saved.state_checks import check_memory, check_slots, expect, misfit
 from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.engine.stepping.place_stepper import PlaceStepper
-from wayeb_py.engine.stepping.steppers import RunStepper, TableStepper
+from wayeb_py.engine.stepping.pooled_steppers import PooledStepper
+from wayeb_py.engine.stepping.steppers import TableStepper
 from wayeb_py.engine.values import NO_VALUE, Memory
 
 
@@ -172,7 +173,7 @@ def _joined_states(
 
 
 def _restore_slots(
-    stepper: RunStepper | PlaceStepper, entry: dict[str, Any], arrays: dict[str, npt.NDArray[Any]], rows: I32
+    stepper: PooledStepper | PlaceStepper, entry: dict[str, Any], arrays: dict[str, npt.NDArray[Any]], rows: I32
 ) -> None:
     key = entry["key"]
     saved = {name: arrays[f"{key}.{name}"] for name in (*stepper.slots.arrays, "length")}

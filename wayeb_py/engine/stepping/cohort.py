@@ -24,7 +24,8 @@ from wayeb_py.compiler.pattern import CompiledPattern
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import walk
 from wayeb_py.engine.stepping.encode import Encoder
-from wayeb_py.engine.stepping.steppers import Found, RunStepper, TableStepper, by_pattern, of_pattern
+from wayeb_py.engine.stepping.pooled_steppers import PooledStepper, RunStepper
+from wayeb_py.engine.stepping.steppers import Found, TableStepper, by_pattern, of_pattern
 from wayeb_py.engine.values import POSITION_BEFORE, Chunk, Values
 from wayeb_py.kernels.encode import add_looked_up
 from wayeb_py.kernels.step_parts import ChunkRows
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from wayeb_py.engine.stepping.register_stepper import RegisterStepper
     from wayeb_py.engine.stepping.start_stepper import Disjoint
 
-    Stepper = TableStepper | RunStepper | PlaceStepper
+    Stepper = TableStepper | PooledStepper | PlaceStepper
 
 
 class Cohort:
@@ -100,7 +101,7 @@ class Cohort:
 
     def _simulated(
         self, number: int, pattern: CompiledPattern, axes: Sequence[Axis], windows: Windows, ticks_per_s: int
-    ) -> RunStepper:
+    ) -> PooledStepper:
         """What steps a pattern run by run."""
         if pattern.memory is not None:
             from wayeb_py.engine.stepping.register_stepper import RegisterStepper  # for start-up time

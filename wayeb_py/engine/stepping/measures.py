@@ -25,7 +25,8 @@ from wayeb_py.compiler.pattern import CompiledPattern
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.stepping.place_stepper import PlaceStepper
 from wayeb_py.engine.stepping.pooled_lists import PooledLists
-from wayeb_py.engine.stepping.steppers import Found, RunStepper, TableStepper
+from wayeb_py.engine.stepping.pooled_steppers import PooledStepper
+from wayeb_py.engine.stepping.steppers import Found, TableStepper
 from wayeb_py.engine.values import Chunk, Values
 from wayeb_py.errors import EventsError
 from wayeb_py.kernels.ticks import NEVER
@@ -68,7 +69,11 @@ class MatchMeasures:
     """The measures of one pattern, and what its live starts have folded."""
 
     def __init__(
-        self, number: int, pattern: CompiledPattern, stepper: TableStepper | RunStepper | PlaceStepper, values: Values
+        self,
+        number: int,
+        pattern: CompiledPattern,
+        stepper: TableStepper | PooledStepper | PlaceStepper,
+        values: Values,
     ) -> None:
         self.number, self.measures, self._values, self._stepper = number, pattern.measures, values, stepper
         self._declared = pattern.declared or pattern.measures
@@ -190,7 +195,7 @@ class MatchMeasures:
         else:
             slots = stepper.slots.save(entity)
             own = np.repeat(np.arange(len(entity)), slots["length"])
-            if isinstance(stepper, RunStepper):
+            if isinstance(stepper, PooledStepper):
                 return _each_once(own, slots["seq"])
             state, registers = slots["state"], slots["seq"].reshape(len(own), stepper.n_registers)
         at, register = np.nonzero(self._live_registers[state])

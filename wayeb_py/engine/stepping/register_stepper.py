@@ -13,10 +13,10 @@ from wayeb_py.compiler.pattern import CompiledPattern
 from wayeb_py.compiler.runs.registers import directions_of_slots, questions_of_slots
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import walk
-from wayeb_py.engine.stepping.pooled_lists import PooledLists
+from wayeb_py.engine.stepping.pooled_steppers import PooledStepper
 from wayeb_py.engine.stepping.register_programs import ProgramBuilder, Programs
 from wayeb_py.engine.stepping.start_stepper import live_states
-from wayeb_py.engine.stepping.steppers import OUT_ROOM, Coder, DetectionBuffer, Found, RunStepper
+from wayeb_py.engine.stepping.steppers import DetectionBuffer
 from wayeb_py.engine.values import Chunk, Values
 from wayeb_py.kernels.step_tables import Windows
 from wayeb_py.matches.kernels.step_registers import (
@@ -31,7 +31,7 @@ from wayeb_py.matches.kernels.step_registers import (
 FIRST_RUNS = 64
 
 
-class RegisterStepper(RunStepper):
+class RegisterStepper(PooledStepper):
     """Steps one pattern way by way."""
 
     def __init__(
@@ -46,14 +46,13 @@ class RegisterStepper(RunStepper):
     ) -> None:
         assert pattern.dfa is not None
         assert pattern.memory is not None
-        self.number, self.pattern, self._values = number, pattern, values
-        self._coder = Coder(pattern.axes, axes, direct)
-        self.strides = self._coder.strides
         dfa, memory = pattern.dfa, pattern.memory
-        self.n_states = dfa.n_states
-        self.words_key = m.At(pattern.fingerprint, m.Constant("texts", "text"))
         questions = questions_of_slots(memory)
         self.n_slots = len(questions)
+        super().__init__(number, pattern, axes, direct, self.n_slots)
+        self._values = values
+        self.n_states = dfa.n_states
+        self.words_key = m.At(pattern.fingerprint, m.Constant("texts", "text"))
         better = directions_of_slots(memory)
         self._n_names = pattern.symbol_of_cell.shape[-1]
         asked = [part for test in memory.tests for part in walk(test) if isinstance(part, m.Measure)]
@@ -84,12 +83,8 @@ class RegisterStepper(RunStepper):
                 most_runs=memory.most_runs,
             )
         )
-        self.slots = PooledLists(
-            state=(np.int32, 1), seq=(np.int64, 1), ts=(np.int64, 1), remembered=(np.int64, self.n_slots)
-        )
         self._n_crowded = np.zeros(1, dtype=np.int64)
         self._room = self._make_room_for(FIRST_RUNS)
-        self._buffer = DetectionBuffer(OUT_ROOM)
         self._programs: tuple[Any, Programs] | None = None
 
     @staticmethod
@@ -115,34 +110,25 @@ class RegisterStepper(RunStepper):
             )
         )  # fmt: skip
 
-    def step(self, cells: U16, n: int, chunk: Chunk, rows: tuple[Any, ...]) -> list[Found]:
-        """The detections of a chunk; `rows` are its events as kernels read them."""
-        code = self._coder.codes(cells, n)
+    def _values_of(self, chunk: Chunk) -> tuple[Any, ...]:
         programs = self._programs_for(chunk)
-        values = tuple(RegisterValues(*programs.values(chunk)))
+        return programs.arrays, tuple(RegisterValues(*programs.values(chunk)))
+
+    def _call(self, row: int, code: U16, rows: tuple[Any, ...], values: tuple[Any, ...]) -> tuple[int, int]:
         slots = self.slots
-        found: list[Found] = []
-        row = 0
-        while row < n:
-            remembered = slots.arrays["remembered"]
-            runs = tuple(
-                RegisterRuns(
-                    slots.first, slots.room, slots.length, slots.arrays["state"], slots.arrays["seq"],
-                    slots.arrays["ts"], remembered, remembered.view(np.float64),
-                )
-            )  # fmt: skip
-            row, n_out = step_registers(
-                row, code, rows, self._automaton, programs.arrays, values, runs, self._room, self._buffer.arrays
+        remembered = slots.arrays["remembered"]
+        runs = tuple(
+            RegisterRuns(
+                slots.first, slots.room, slots.length, slots.arrays["state"], slots.arrays["seq"],
+                slots.arrays["ts"], remembered, remembered.view(np.float64),
             )
-            if n_out:
-                found.append(self._buffer.take(n_out))
-            if row < 0:
-                row = -1 - row
-                self._make_room(int(chunk.entity[row]))
-        return found
+        )  # fmt: skip
+        stopped: tuple[int, int] = step_registers(
+            row, code, rows, self._automaton, *values, runs, self._room, self._buffer.arrays
+        )
+        return stopped
 
     def _make_room(self, entity: int) -> None:
-        """Room for the runs that may come out of an event of an entity."""
         length = int(self.slots.length[entity]) + 1
         most = length * self._n_names
         if most > self._n_scratch:

@@ -11,24 +11,23 @@ from wayeb_py.arrays import I64, U16, Bool
 from wayeb_py.compiler.automata.derivatives import Dfa
 from wayeb_py.compiler.axes import Axis
 from wayeb_py.compiler.pattern import CompiledPattern
-from wayeb_py.engine.stepping.pooled_lists import PooledLists, grown
-from wayeb_py.engine.stepping.steppers import OUT_ROOM, Coder, DetectionBuffer, Found, RunStepper, in_one
+from wayeb_py.engine.stepping.pooled_lists import grown
+from wayeb_py.engine.stepping.pooled_steppers import PooledStepper
+from wayeb_py.engine.stepping.steppers import DetectionBuffer, Found
 from wayeb_py.engine.values import Chunk
 from wayeb_py.kernels.step_runs import RunLists
 from wayeb_py.kernels.step_tables import Windows
 from wayeb_py.matches.kernels.step_starts import StartAutomaton, keep_disjoint, step_starts
 
 
-class StartStepper(RunStepper):
+class StartStepper(PooledStepper):
     """Steps one pattern from every start: a run each, through its automaton, until its window ends."""
 
     def __init__(
         self, number: int, pattern: CompiledPattern, axes: Sequence[Axis], direct: bool, windows: Windows
     ) -> None:
         assert pattern.dfa is not None
-        self.number, self.pattern = number, pattern
-        self._coder = Coder(pattern.axes, axes, direct)
-        self.strides = self._coder.strides
+        super().__init__(number, pattern, axes, direct)
         dfa = pattern.dfa
         self.n_states = dfa.n_states
         self._automaton = tuple(
@@ -44,29 +43,19 @@ class StartStepper(RunStepper):
                 window_events=int(windows.events[number]),
             )
         )
-        self.slots = PooledLists(state=(np.int32, 1), seq=(np.int64, 1), ts=(np.int64, 1))
-        self._buffer = DetectionBuffer(OUT_ROOM)
 
-    def step(self, cells: U16, n: int, chunk: Chunk, rows: tuple[Any, ...]) -> list[Found]:
-        """The detections of a chunk; `rows` are its events as kernels read them."""
-        code = self._coder.codes(cells, n)
+    def _call(self, row: int, code: U16, rows: tuple[Any, ...], values: tuple[Any, ...]) -> tuple[int, int]:
         slots = self.slots
-        found: list[Found] = []
-        row = 0
-        while row < n:
-            runs = tuple(RunLists(slots.first, slots.room, slots.length, **slots.arrays))
-            row, n_out = step_starts(row, code, rows, self._automaton, runs, self._buffer.arrays)
-            if n_out:
-                found.append(self._buffer.take(n_out))
-            if row < 0:
-                row = -1 - row
-                entity = int(chunk.entity[row])
-                needed = int(slots.length[entity]) + 1
-                if needed > slots.room[entity]:
-                    slots.give_room(entity, needed)
-                if needed > self._buffer.room:
-                    self._buffer = DetectionBuffer(2 * needed)
-        return in_one(found)
+        runs = tuple(RunLists(slots.first, slots.room, slots.length, **slots.arrays))
+        stopped: tuple[int, int] = step_starts(row, code, rows, self._automaton, runs, self._buffer.arrays)
+        return stopped
+
+    def _make_room(self, entity: int) -> None:
+        needed = int(self.slots.length[entity]) + 1
+        if needed > self.slots.room[entity]:
+            self.slots.give_room(entity, needed)
+        if needed > self._buffer.room:
+            self._buffer = DetectionBuffer(2 * needed)
 
 
 def live_states(dfa: Dfa) -> Bool:

@@ -1,4 +1,4 @@
-"""What steps patterns over the codes of a chunk: a group by its tables, or one pattern run by run."""
+"""Codes of a chunk become detections of a group of patterns, by its tables; `pooled_steppers` go run by run."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from wayeb_py.arrays import I32, I64, U16, Bool
 from wayeb_py.columns import Column
 from wayeb_py.compiler.automata.product import Group, lay_out
 from wayeb_py.compiler.axes import Axis, coarsen
-from wayeb_py.compiler.pattern import CompiledPattern
 from wayeb_py.dsl import meaning as m
-from wayeb_py.engine.stepping.pooled_lists import PooledLists, grown
+from wayeb_py.engine.stepping.pooled_lists import grown
 from wayeb_py.engine.values import Chunk
 from wayeb_py.kernels.encode import combine
 from wayeb_py.kernels.step_parts import DetectionArrays
-from wayeb_py.kernels.step_runs import RunAutomaton, RunLists, RunScratch, step_runs
 from wayeb_py.kernels.step_tables import KeptStates, Windows, step_tables
 
 OUT_ROOM = 1 << 16
@@ -165,66 +163,6 @@ class TableStepper:
             if n_out:
                 found.append(self._buffer.take(n_out))
         return found
-
-
-class RunStepper:
-    """Steps one pattern run by run."""
-
-    def __init__(
-        self, number: int, pattern: CompiledPattern, axes: Sequence[Axis], direct: bool, windows: Windows
-    ) -> None:
-        assert pattern.nfa is not None
-        self.number = number
-        self.pattern = pattern
-        self._coder = Coder(pattern.axes, axes, direct)
-        self.strides = self._coder.strides
-        nfa = pattern.nfa
-        self.n_states = nfa.n_states
-        self._automaton = tuple(
-            RunAutomaton(
-                symbol_of_code=np.ascontiguousarray(pattern.symbol_of_cell.reshape(-1), dtype=np.uint16),
-                first=np.ascontiguousarray(nfa.first.reshape(-1)),
-                successors=np.ascontiguousarray(nfa.successors),
-                accepting=nfa.accepting.astype(np.uint8),
-                n_symbols=pattern.n_symbols,
-                pattern=number,
-                longest=pattern.longest,
-                # Of runs in the same state only the preferred one matters, unless it can fall out of a window before
-                # the others.
-                joined=not (pattern.longest and pattern.window is not None),
-                window_ticks=int(windows.ticks[number]),
-                window_events=int(windows.events[number]),
-            )
-        )
-        self.slots = PooledLists(state=(np.int32, 1), seq=(np.int64, 1), ts=(np.int64, 1))
-        self._scratch = self._make_scratch(64)
-        self._buffer = DetectionBuffer(OUT_ROOM)
-
-    def _make_scratch(self, size: int) -> RunScratch:
-        state, seq, ts = np.zeros(size, dtype=np.int32), np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
-        return RunScratch(state, seq, ts, np.zeros(self.n_states, dtype=np.int64), np.zeros(1, dtype=np.int64))
-
-    def grow(self, n_entities: int) -> None:
-        self.slots.grow(n_entities)
-
-    def step(self, cells: U16, n: int, chunk: Chunk, rows: tuple[Any, ...]) -> list[Found]:
-        """The detections of a chunk; `rows` are its events as kernels read them."""
-        code = self._coder.codes(cells, n)
-        slots = self.slots
-        found: list[Found] = []
-        row = 0
-        while row < n:
-            runs = tuple(RunLists(slots.first, slots.room, slots.length, **slots.arrays))
-            row, n_out = step_runs(row, code, rows, self._automaton, runs, tuple(self._scratch), self._buffer.arrays)
-            if n_out:
-                found.append(self._buffer.take(n_out))
-            if row < 0:
-                row = -1 - row
-                entity = int(chunk.entity[row])
-                slots.give_room(entity, 0)
-                if slots.room[entity] > len(self._scratch.state):
-                    self._scratch = self._make_scratch(2 * int(slots.room[entity]))
-        return in_one(found)
 
 
 class DetectionBuffer:
