@@ -116,11 +116,6 @@ def select_patterns(patterns: Patterns, names: list[str] | None) -> Patterns:
     return patterns.select(names)
 
 
-def declared_patterns(patterns: Patterns) -> list[str]:
-    """The patterns of which the files declare forecasts."""
-    return list(dict.fromkeys(one.pattern for one in patterns.meaning.forecasts))
-
-
 def show_warnings(patterns: Patterns, strict: bool, in_order: bool = False) -> None:
     """Prints the compiler's warnings that hold of events in order; with `--strict` they end the process."""
     warnings = [warning for warning in patterns.warnings if not (in_order and warning.of_arrival)]

@@ -59,10 +59,10 @@ def _boxes(ends: F64, bend: F64) -> TreeBoxes:
     # The arc rises over its chord by an eighth of the square; the edge runs beside the arc.
     slack = (((a - b) ** 2).sum(axis=1) * 0.15 + bend + 1e-15)[:, None]
     low, high = np.minimum(a, b) - slack, np.maximum(a, b) + slack
-    return tiers_of(low, high)
+    return boxes_over(low, high)
 
 
-def tiers_of(low: F64, high: F64) -> TreeBoxes:
+def boxes_over(low: F64, high: F64) -> TreeBoxes:
     """The boxes of a tree over things in this order, from theirs: low[thing] and high[thing] are the corners."""
     levels = []
     step = LEAF

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from wayeb_py.arrays import F64, U8, Bool
-from wayeb_py.spatial.box_tree import along_curve, tiers_of
+from wayeb_py.spatial.box_tree import along_curve, boxes_over
 from wayeb_py.spatial.kernels import ways as way_kernels
 from wayeb_py.spatial.lattice import courses
 from wayeb_py.spatial.shapes import Shapes
@@ -41,7 +41,7 @@ class EdgeTree:
         middle = np.zeros((len(edges), 3))
         middle[:, :2] = (edges[:, :2] + edges[:, 2:]) / 360.0
         order = np.argsort(along_curve(middle), kind="stable")
-        self.arrays = tuple(tiers_of(low[order], high[order])), np.ascontiguousarray(edges[order])
+        self.arrays = tuple(boxes_over(low[order], high[order])), np.ascontiguousarray(edges[order])
 
 
 class Index(Protocol):

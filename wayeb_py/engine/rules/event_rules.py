@@ -9,17 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from wayeb_py.compiler.rule_inputs import members_of
-from wayeb_py.compiler.rule_query import KNOWN, UNTIL
+from wayeb_py.compiler.rule_query import KNOWN
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.rules.column_types import Words
-from wayeb_py.engine.rules.plans import Emitted, Orders, RulePlans, Sample, Samples, tree_of
+from wayeb_py.engine.rules.plans import Emitted, Orders, RulePlans, Samples, build_network
 from wayeb_py.engine.rules.row_batches import RowBatch
 from wayeb_py.engine.rules.standing_rows import Ends, set_ends
 from wayeb_py.rules.conditions import Column
-from wayeb_py.rules.network import Network
-from wayeb_py.rules.planning.build import build
-from wayeb_py.rules.planning.tree import text_of
 from wayeb_py.rules.table import I64, Array, greatest, least
 from wayeb_py.rules.tuples import Tuples
 
@@ -37,18 +33,6 @@ class Found:
     op: str | None = None
 
 
-def tiers_of(rules: tuple[m.Rule, ...]) -> list[list[m.Rule]]:
-    """Sorts rules into tiers: each is one tier above the highest that it reads. All are kept rules, or none is."""
-    tier: dict[str, int] = {}
-    found: list[list[m.Rule]] = []
-    for rule in rules:
-        read = [tier[member.of] for member in members_of(rule) if member.of in tier]
-        tier[rule.name] = own = 1 + max(read, default=-1)
-        found += [[]] if own == len(found) else []
-        found[own].append(rule)
-    return found
-
-
 def emitted_of(tuples: Tuples, emitted: list[Emitted]) -> dict[str, Array]:
     """What a rule emits of its matches."""
     return {one.name: tuples.values(Column(one.member, one.column)) for one in emitted}
@@ -59,22 +43,8 @@ class EventRules:
 
     def __init__(self, plans: RulePlans, samples: Samples, orders: Orders, words: Words) -> None:
         self.plans, self._words = plans, words
-        self.network = Network()
         self.layouts = plans.layouts[False]
-        for name, layout in self.layouts.items():
-            self.network.table(name, layout.dtypes(), [UNTIL] if UNTIL in layout.asked else [])
-        rules = tuple(rule for rule in plans.rules if not rule.kept)
-        self.trees: dict[str, str] = {}
-        samples = dict(samples)
-        for rule in rules:
-            query = plans.queries[rule.name]
-            tree, statistics = tree_of(query, samples, orders, plans.times[rule.name])
-            build(self.network, query, tree, statistics)
-            self.trees[rule.name] = text_of(tree, query)
-            n_matches = self.network.plans[rule.name].root.node.estimate
-            samples.setdefault(f"matches {rule.name}", Sample({}, round(n_matches or 0) or 1))
-        self.network.prepare()
-        self._tiers = tiers_of(rules)
+        self.network, self.trees, self._tiers = build_network(plans, False, samples, orders)
         self.watch: Callable[[str, RowBatch], None] | None = None  # gets all rows that arrive, by table
 
     def run(

@@ -14,14 +14,11 @@ import numpy as np
 from wayeb_py.compiler.rule_query import SINCE, UNTIL
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.rules.column_types import Words
-from wayeb_py.engine.rules.event_rules import Found, emitted_of, tiers_of
-from wayeb_py.engine.rules.plans import Orders, RulePlans, Samples, tree_of
+from wayeb_py.engine.rules.event_rules import Found, emitted_of
+from wayeb_py.engine.rules.plans import Orders, RulePlans, Samples, build_network
 from wayeb_py.engine.rules.row_batches import RowBatch
 from wayeb_py.engine.rules.standing_rows import Changes, Ends, positions_of
 from wayeb_py.kernels.ticks import FOREVER, NEVER
-from wayeb_py.rules.network import Network
-from wayeb_py.rules.planning.build import build
-from wayeb_py.rules.planning.tree import text_of
 from wayeb_py.rules.table import I64, Array
 
 
@@ -102,20 +99,9 @@ class FactRules:
 
     def __init__(self, plans: RulePlans, samples: Samples, orders: Orders, words: Words) -> None:
         self.plans, self._words = plans, words
-        self.network = Network()
         self.layouts = plans.layouts[True]
-        for name, layout in self.layouts.items():
-            self.network.table(name, layout.dtypes())
-        rules = tuple(rule for rule in plans.rules if rule.kept)
-        self.trees: dict[str, str] = {}
-        for rule in rules:
-            query = plans.queries[rule.name]
-            tree, statistics = tree_of(query, samples, orders, plans.times[rule.name])
-            build(self.network, query, tree, statistics)
-            self.trees[rule.name] = text_of(tree, query)
-        self.network.prepare()
-        self._tiers = tiers_of(rules)
-        self.begun = {rule.name: Begun() for rule in rules}
+        self.network, self.trees, self._tiers = build_network(plans, True, samples, orders)
+        self.begun = {rule.name: Begun() for rule in plans.rules if rule.kept}
         self.standing: dict[str, Standing] = {}
 
     def begin(self, facts: Mapping[str, RowBatch]) -> Iterator[Found]:

@@ -1,4 +1,4 @@
-"""The rules of a file become queries with their trees, and the tables that they ask for.
+"""The rules of a file become queries, the tables that they read, and a network that joins them in the chosen order.
 
 The types come from the streams' first events and from files; a column that a rule emits keeps its type.
 """
@@ -13,7 +13,16 @@ import numpy as np
 import pyarrow as pa
 
 from wayeb_py.compiler.rule_inputs import members_of
-from wayeb_py.compiler.rule_query import ORIGIN_COLUMN, Asked, Evaluated, columns_of, query_of, table_of, time_column
+from wayeb_py.compiler.rule_query import (
+    ORIGIN_COLUMN,
+    UNTIL,
+    Asked,
+    Evaluated,
+    columns_of,
+    query_of,
+    table_of,
+    time_column,
+)
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.rules.times.lifetimes import Lifetime, RuleTimes
 from wayeb_py.dsl.walk import walk
@@ -21,10 +30,12 @@ from wayeb_py.engine.rules.column_types import ColumnType, form_of
 from wayeb_py.engine.rules.evaluation.evaluate import RuleValues
 from wayeb_py.engine.rules.row_batches import TIMES, Layout
 from wayeb_py.errors import EventsError, UsageError
+from wayeb_py.rules.network import Network
+from wayeb_py.rules.planning.build import build
 from wayeb_py.rules.planning.planner import choose
 from wayeb_py.rules.planning.query import Query
 from wayeb_py.rules.planning.statistics import UNKNOWN_ROWS, Statistics, sampled
-from wayeb_py.rules.planning.tree import Tree, read_tree
+from wayeb_py.rules.planning.tree import Tree, read_tree, text_of
 from wayeb_py.rules.table import Array
 
 MOST_SAMPLED = 10_000  # rows of a table
@@ -206,3 +217,36 @@ def tree_of(query: Query, samples: Samples, orders: Orders, times: RuleTimes) ->
         sizes.append(UNKNOWN_ROWS if sample is None else sample.at_a_time(times.lifetimes[member.name]))
     statistics = sampled(query, rows, sizes)
     return orders.tree(query, statistics), statistics
+
+
+def build_network(
+    plans: RulePlans, kept: bool, samples: Samples, orders: Orders
+) -> tuple[Network, dict[str, str], list[list[m.Rule]]]:
+    """The network of the kept rules, or of the others; the order of joins of each rule as text; the rules by tier."""
+    network = Network()
+    for name, layout in plans.layouts[kept].items():
+        network.table(name, layout.dtypes(), [UNTIL] if UNTIL in layout.asked else [])
+    rules = [rule for rule in plans.rules if rule.kept == kept]
+    trees: dict[str, str] = {}
+    samples = dict(samples)
+    for rule in rules:
+        query = plans.queries[rule.name]
+        tree, statistics = tree_of(query, samples, orders, plans.times[rule.name])
+        build(network, query, tree, statistics)
+        trees[rule.name] = text_of(tree, query)
+        n_matches = network.plans[rule.name].root.node.estimate
+        samples.setdefault(f"matches {rule.name}", Sample({}, round(n_matches or 0) or 1))
+    network.prepare()
+    return network, trees, tiers_of(rules)
+
+
+def tiers_of(rules: list[m.Rule]) -> list[list[m.Rule]]:
+    """Sorts rules into tiers: each is one tier above the highest that it reads. All are kept rules, or none is."""
+    tier: dict[str, int] = {}
+    found: list[list[m.Rule]] = []
+    for rule in rules:
+        read = [tier[member.of] for member in members_of(rule) if member.of in tier]
+        tier[rule.name] = own = 1 + max(read, default=-1)
+        found += [[]] if own == len(found) else []
+        found[own].append(rule)
+    return found

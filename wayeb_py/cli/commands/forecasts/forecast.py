@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wayeb_py.cli.event_files import read_data
+from wayeb_py.cli.commands.forecasts.chosen_history import HistoryOptions, paths_of
 from wayeb_py.cli.exit_codes import explained, misuse
 from wayeb_py.cli.option_groups import grouped
-from wayeb_py.cli.option_values import read_instant
-from wayeb_py.cli.options import AsJson, ChosenPatterns, CleanBy, PatternFiles, Quiet, Since, Until
-from wayeb_py.cli.pattern_options import PatternOptionsWithPlaces, declared_patterns, select_patterns
+from wayeb_py.cli.options import AsJson, PatternFiles, Quiet
+from wayeb_py.cli.pattern_options import PatternOptionsWithPlaces
 from wayeb_py.run import startup
 
 if TYPE_CHECKING:
@@ -66,36 +65,31 @@ def forecast_patterns(
             help="Learn from a part of the events, try the rest, and write a page (and JSON) with scores.",
         ),
     ] = None,
-    since: Since = None,
-    until: Until = None,
-    clean: CleanBy = None,
+    history: HistoryOptions,
     compiling: PatternOptionsWithPlaces,
-    pattern: ChosenPatterns = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Say at each event how likely each pattern is detected soon, and when."""
     theta = read_confidence(confidence)
     ahead = read_horizon(horizon)
-    patterns = compiling.compile(files, clean=None if clean is None else clean.value)
-    patterns = select_patterns(patterns, pattern or declared_patterns(patterns))
+    patterns = history.patterns(files, compiling)
     horizons = horizons_of(patterns, ahead, theta)
     if (data is None) == (source is None):
         misuse("say which events: --data PATH for files, --source SOURCE for what arrives")
-    if source is not None and (evaluate is not None or since is not None or until is not None):
+    if source is not None and (evaluate is not None or history.since is not None or history.until is not None):
         misuse("--source is for forecasts as events arrive: leave --evaluate, --since and --until out")
-    paths = [path for own in read_data(patterns, data or []).values() for path in own] if source is None else []
+    paths = paths_of(patterns, data or []) if source is None else []
     if (model is None) == (evaluate is None):
         misuse("say which: --model DIR makes forecasts, --evaluate FILE.html learns and tries them")
     startup.spare_pandas()
     from wayeb_py.run.forecasts import evaluate_files, forecast, load_tables
 
-    unit = patterns.meaning.stream.time_unit
-    since_s, until_s = read_instant(since, unit), read_instant(until, unit)
+    period = history.period(patterns)
     if evaluate is not None:
         if evaluate.suffix != ".html":
             misuse(f"--evaluate {evaluate} is a page: end its name in .html")
-        scored, failures = evaluate_files(patterns, paths, horizons, evaluate, since_s=since_s, until_s=until_s)
+        scored, failures = evaluate_files(patterns, paths, horizons, evaluate, **period)
         if as_json:
             print(json.dumps([one.to_json() for one in scored], ensure_ascii=False, indent=2))
         elif not quiet:
@@ -110,7 +104,7 @@ def forecast_patterns(
         if not quiet:
             print(f"{n:,} forecasts", file=sys.stderr)
         return
-    summary = forecast(patterns, tables, paths, out, at_least=at_least, since_s=since_s, until_s=until_s)
+    summary = forecast(patterns, tables, paths, out, at_least=at_least, **period)
     if as_json:
         told = {"events": summary.events, "entities": summary.entities, "forecasts": dict(summary.forecasts)}
         print(json.dumps(told, ensure_ascii=False, indent=2), file=sys.stderr if out == "-" else sys.stdout)

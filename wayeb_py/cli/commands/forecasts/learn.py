@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wayeb_py.cli.event_files import read_data
+from wayeb_py.cli.commands.forecasts.chosen_history import HistoryOptions, paths_of
 from wayeb_py.cli.exit_codes import explained
 from wayeb_py.cli.option_groups import grouped
-from wayeb_py.cli.option_values import read_instant
-from wayeb_py.cli.options import AsJson, ChosenPatterns, CleanBy, EventFiles, PatternFiles, Quiet, Since, Until
-from wayeb_py.cli.pattern_options import PatternOptionsWithPlaces, declared_patterns, select_patterns
+from wayeb_py.cli.options import AsJson, EventFiles, PatternFiles, Quiet
+from wayeb_py.cli.pattern_options import PatternOptionsWithPlaces
 from wayeb_py.run import startup
 
 if TYPE_CHECKING:
@@ -34,25 +33,18 @@ def learn_models(
         int | None,
         typer.Option("--order", metavar="N", min=0, help="The longest context that is tried (default: 3 symbols)."),
     ] = None,
-    since: Since = None,
-    until: Until = None,
-    clean: CleanBy = None,
+    history: HistoryOptions,
     compiling: PatternOptionsWithPlaces,
-    pattern: ChosenPatterns = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Learn from a history how the events of each pattern follow each other, for `wayeb forecast`."""
-    patterns = compiling.compile(files, clean=None if clean is None else clean.value)
-    patterns = select_patterns(patterns, pattern or declared_patterns(patterns))
-    paths = [path for own in read_data(patterns, data).values() for path in own]
+    patterns = history.patterns(files, compiling)
+    paths = paths_of(patterns, data)
     startup.spare_pandas()
     from wayeb_py.run.forecasts import learn
 
-    unit = patterns.meaning.stream.time_unit
-    models, summary = learn(
-        patterns, paths, out, order=order, by=by, since_s=read_instant(since, unit), until_s=read_instant(until, unit)
-    )
+    models, summary = learn(patterns, paths, out, order=order, by=by, **history.period(patterns))
     if as_json:
         print(json.dumps([told_of(model) for model in models], ensure_ascii=False, indent=2))
     elif not quiet:
