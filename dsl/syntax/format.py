@@ -32,9 +32,9 @@ class Comment:
     alone: bool
 
 
-def format_text(text: str, name: str = "<text>") -> str:
+def format_text(text: str) -> str:
     """The text in its usual layout; raises PatternError if it cannot be parsed."""
-    file = parse(text, name)
+    file = parse(text)
     lines: list[str] = []
     end = 0
     for declaration, width in zip(file.declarations, _head_widths(text, file.declarations), strict=True):

@@ -22,7 +22,6 @@ from wayeb_py.rules.network import Network
 from wayeb_py.rules.planning.plan import Plan, PlanPart
 
 if TYPE_CHECKING:
-    import pyarrow as pa
 
     from wayeb_py.compiler.patterns import CompiledPatterns
     from wayeb_py.engine.recogniser import Recogniser
@@ -71,20 +70,13 @@ def planned_rules(running: Running) -> list[PlannedRule]:
     return found
 
 
-def plan_rules(
-    patterns: CompiledPatterns,
-    forced: Mapping[str, str] | None = None,
-    schemas: Mapping[str, pa.Schema] | None = None,
-) -> list[PlannedRule]:
-    """The plans of a file's rules; `schemas` are those of the events, by stream, if there are events."""
+def plan_rules(patterns: CompiledPatterns, forced: Mapping[str, str] | None = None) -> list[PlannedRule]:
+    """The plans of a file's rules, before any event; `forced` are orders of joins by rule."""
     from wayeb_py.engine.recogniser import Recogniser  # for start-up time
 
     if not patterns.meaning.rules:
         return []
-    recogniser = Recogniser(patterns, plans=forced)
-    for name, schema in (schemas or {}).items():
-        recogniser.bind(schema, name)
-    return planned_rules(running_of(recogniser))
+    return planned_rules(running_of(Recogniser(patterns, plans=forced)))
 
 
 def running_of(recogniser: Recogniser) -> Running:

@@ -52,12 +52,12 @@ def begins_prefix_form(text: str, start: int) -> bool:
     return re.compile(rf"(?:-\s*)*(?:{operator}|{predicate})|{option}").match(text, start) is not None
 
 
-def convert_prefix(text: str, name: str = "<text>") -> str:
+def convert_prefix(text: str) -> str:
     """The patterns of a text in the older form, written in this language; raises PatternError with its errors."""
     from wayeb_py.dsl.syntax.format import format_text  # for start-up time
     from wayeb_py.dsl.syntax.printer import print_tree  # for start-up time
 
-    file, errors = parse_prefix(SourceText(name, text))
+    file, errors = parse_prefix(SourceText("<text>", text))
     if errors:
         raise PatternError(errors)
     return format_text(print_tree(file))
