@@ -126,6 +126,10 @@ class LeveledRecogniser:
         """Whether newer events of a source take the place of those that wait."""
         return self.sheds and self._streams[queue.stream].replaces
 
+    def is_behind(self, lane: int) -> bool:
+        """Whether events wait for a lane."""
+        return any(queue.n_waiting(lane) for queue in self.sources.values())
+
     def source(self, name: str, stream: str, first: int = 0) -> SourceQueue:
         """The queue of a source, which begins with the event of this number if it is new."""
         if name not in self.sources:
