@@ -127,7 +127,7 @@ def test_the_errors_need_nothing() -> None:
 
 
 def test_the_kernels_see_only_arrays_and_each_other() -> None:
-    folders = ("kernels", "spatial/kernels", "rules/kernels", "matches/kernels")
+    folders = ("kernels", "files/kernels", "spatial/kernels", "rules/kernels", "matches/kernels")
     paths = [path for folder in folders for path in (ROOT / "wayeb_py" / folder).glob("*.py")]
     paths += (path for room in ("pairs", "forecast") for path in (ROOT / "wayeb_py" / room).glob("*kernels.py"))
     paths = [path for path in paths if path.name not in ("__init__.py", "cache.py")]

@@ -7,15 +7,19 @@ beside good rows and a fault beside bad ones would make another state.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.poison import POISON_ROWS
 from tests.strategies import examples
 from wayeb_py.files.discover import EventFile
+from wayeb_py.files.formats import ndjson
 from wayeb_py.files.formats.arrow_types import TEXT
 from wayeb_py.files.formats.block import Block, Selection, TimeRange
 from wayeb_py.files.formats.lines import LineBlock
@@ -83,6 +87,14 @@ def told(blocks: list[Block]) -> tuple[list[str], int]:
     return found, sum(block.n_rows for block in blocks)
 
 
+@contextmanager
+def read_flat_from(n_lines: int) -> Iterator[None]:
+    """So many lines are enough for the reader of flat objects, which leaves few of them to Arrow otherwise."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ndjson, "FEWEST_FLAT", n_lines)
+        yield
+
+
 @settings(max_examples=examples(400), deadline=None, derandomize=True)
 @given(st.lists(JSON_LINES, min_size=1, max_size=8), st.sampled_from([*TIMES]), st.sampled_from([*KEYS]))
 @example([b"", b'{"id": "x", "ts": 1}{"id": "x", "ts": 2}'], "a number", "text")  # as many lines as objects
@@ -90,7 +102,8 @@ def told(blocks: list[Block]) -> tuple[list[str], int]:
 @example([b'{"id": "x",', b'"ts": 1}', b'{"id": "x", "ts": 1}\r {"id": "x", "ts": 2}'], "a number", "text")
 def test_a_line_is_judged_by_itself(lines: list[bytes], time: str, key: str) -> None:
     chosen = selection(time, key)
-    together = told([parse_lines(LineBlock(b"\n".join(lines), 1, 0), chosen, {}, "e")])
+    with read_flat_from(1):
+        together = told([parse_lines(LineBlock(b"\n".join(lines), 1, 0), chosen, {}, "e")])
     alone = told([parse_lines(LineBlock(line, number, 0), chosen, {}, "e") for number, line in enumerate(lines, 1)])
     assert together == alone
     kept = [line for line in lines if line.strip()]
@@ -101,7 +114,8 @@ def test_a_line_is_judged_by_itself(lines: list[bytes], time: str, key: str) -> 
 @given(st.lists(JSON_LINES, min_size=1, max_size=8), st.sampled_from([*TIMES]), st.sampled_from([*KEYS]))
 def test_a_message_is_judged_by_itself(lines: list[bytes], time: str, key: str) -> None:
     chosen = selection(time, key)
-    together = told([parse_messages(Messages(0, None, list(lines)), "t", chosen)])
+    with read_flat_from(1):
+        together = told([parse_messages(Messages(0, None, list(lines)), "t", chosen)])
     alone = told([parse_messages(Messages(at, None, [line]), "t", chosen) for at, line in enumerate(lines)])
     assert together == alone
     assert together[1] == len(lines)

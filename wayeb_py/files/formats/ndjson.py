@@ -1,7 +1,8 @@
 """NDJSON, from a file or as it arrives on standard input, becomes blocks of events.
 
-Each line is an object; a field that is not there is missing. Arrow reads a block straight into the wanted types; only
-if that fails, or a key or a time is missing, the block is read again line by line. Row numbers are line numbers.
+Each line is an object; a field that is not there is missing. `flat_json`, or else Arrow, reads a block straight into
+the wanted types; only if both fail, or a key or a time is missing, the block is read again line by line. Row numbers
+are line numbers.
 
 What becomes of a line depends on nothing but the line: not on its neighbours, which decide how the block is read, and
 not on the depth of the interpreter's stack at the time. So a line that is nested deeper than a bound goes aside both
@@ -25,6 +26,7 @@ import pyarrow.json as pjson
 from wayeb_py.files.discover import STDIN, EventFile
 from wayeb_py.files.formats.arrow_types import TEXT
 from wayeb_py.files.formats.block import AsideRow, Block, Selection, whole_block
+from wayeb_py.files.formats.flat_json import read_flat
 from wayeb_py.files.formats.infer_types import guess_type
 from wayeb_py.files.formats.lenient_parse import settle
 from wayeb_py.files.formats.lines import ArrivingLines, LineBlock, read_lines, read_sample
@@ -32,6 +34,7 @@ from wayeb_py.files.projection import TimeUnit, Wanted, WantedColumn
 
 STDIN_NAME = "standard input"
 SAMPLE_ROWS = 20_000
+FEWEST_FLAT = 100  # lines, below which Arrow is as quick
 DEEPEST = 100  # levels of objects and lists in an object, itself among them
 
 _BETWEEN_OBJECTS = re.compile(rb"\}[ \t\r]*\{")  # on one line
@@ -116,11 +119,13 @@ def _lines_of(lines: LineBlock) -> Iterator[tuple[int, bytes]]:
 
 def read_typed(data: bytes, n_objects: int, selection: Selection, constants: dict[str, pa.Scalar]) -> Block | None:
     """The objects as Arrow reads them, or None if their number differs, or something in them is not as it should be."""
-    fields = [
+    schema = pa.schema(
         pa.field(field.name, pa.string() if field.type == TEXT else field.type)
         for field in selection.schema
         if field.name not in constants
-    ]
+    )
+    if n_objects >= FEWEST_FLAT and (flat := read_flat(data, n_objects, schema)) is not None:
+        return whole_block(flat, selection, constants)
     if _may_be_deep(data, n_objects):
         return None
     try:
@@ -128,7 +133,7 @@ def read_typed(data: bytes, n_objects: int, selection: Selection, constants: dic
         table = pjson.read_json(
             pa.BufferReader(data),
             read_options=pjson.ReadOptions(use_threads=False, block_size=len(data) + 1),
-            parse_options=pjson.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore"),
+            parse_options=pjson.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
         )
     except (pa.ArrowException, UnicodeDecodeError):
         return None

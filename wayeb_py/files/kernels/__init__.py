@@ -1,0 +1,1 @@
+"""Bytes of files become arrays, in compiled loops."""
