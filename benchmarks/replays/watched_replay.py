@@ -226,7 +226,7 @@ class _Run:
             with Checkpoint(self.folder / "checkpoint") as checkpoint:
                 stream(
                     self.session, setup.subject.patterns, self.log, ParquetSink(self.folder / "out"), checkpoint,
-                    scheme=setup.scheme, workers=setup.recognisers, watchers=[self], stop=self.stop,
+                    scheme=setup.scheme, workers=setup.recognisers, observers=[self], stop=self.stop,
                 )  # fmt: skip
         except Exception as error:
             self.fault = error
@@ -246,11 +246,12 @@ class _Run:
         files = sorted((self.folder / "out").glob("*.parquet"))
         return pa.concat_tables([pq.read_table(file, columns=[DETECTION_ID]) for file in files]) if files else None
 
-    # As a watcher.
-    def began(self, query: Any) -> None: ...
+    # As an observer.
+    def began(self, query: Any = None) -> None: ...
     def took(self, batch: Batch) -> None:
         self.taken.append((time.monotonic(), batch))
 
+    def timed(self, batch_s: float) -> None: ...
     def ended(self, summary: object) -> None: ...
 
 

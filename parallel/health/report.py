@@ -81,7 +81,7 @@ class Report:
         self._thread.start()
         return self
 
-    # As a watcher of the stream.
+    # As an observer of the stream.
 
     def began(self, query: StreamingQuery | None = None) -> None:
         self._query = query  # of Spark, where it is one

@@ -15,9 +15,9 @@ from typing import Protocol
 
 from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.parallel.durable import failpoints
+from wayeb_py.parallel.health.observer import StreamObserver
 from wayeb_py.parallel.health.stream_summary import StreamSummary
 from wayeb_py.parallel.live.batch_ledger import BatchLedger
-from wayeb_py.parallel.live.watching import Watcher
 from wayeb_py.parallel.logs.log import Log, Offsets
 from wayeb_py.parallel.recovery.offset import Offset
 from wayeb_py.parallel.recovery.snapshots import KEPT, SnapshotPoint, Snapshots
@@ -70,7 +70,7 @@ class Writing:
     log: Log
     stream_id: str
     summary: StreamSummary
-    watchers: Sequence[Watcher] = ()
+    observers: Sequence[StreamObserver] = ()
     tolerance: Tolerance | None = None
     keep: Callable[[], None] = lambda: None  # what a checkpoint in a store has to have before the output
 
@@ -93,9 +93,9 @@ class Writing:
         if ended.keeper is not None:
             ended.keeper.put(self.snapshots, GROUP, PARTITION, point_of(batch.number, offset))
         self.summary.take(batch)
-        for watcher in self.watchers:
-            watcher.took(batch)
-            watcher.timed(ended.took_s)
+        for observer in self.observers:
+            observer.took(batch)
+            observer.timed(ended.took_s)
         failpoints.reach("counted")
         self.ledger.finish(batch.number, kept=ended.keeper is not None)
         failpoints.reach("commit")

@@ -26,6 +26,7 @@ from wayeb_py.errors import DataError, WayebError
 from wayeb_py.files.output.set_aside import BadLimit
 from wayeb_py.files.stores import Location
 from wayeb_py.parallel.health.gauge import Gauge, gauge_of
+from wayeb_py.parallel.health.observer import StreamObserver
 from wayeb_py.parallel.health.stream_summary import StreamSummary
 from wayeb_py.parallel.live import memory
 from wayeb_py.parallel.live.batch_ledger import BatchLedger
@@ -36,7 +37,6 @@ from wayeb_py.parallel.live.lanes.live_lanes import LiveLanes, ServiceOptions
 from wayeb_py.parallel.live.loop import Loop, LoopOptions
 from wayeb_py.parallel.live.resume import Resumed, Resuming, Version, check_ends, lane_names, planned_names
 from wayeb_py.parallel.live.warming import warm
-from wayeb_py.parallel.live.watching import Watcher
 from wayeb_py.parallel.logs.back_pressure import Capacity
 from wayeb_py.parallel.logs.log import Log, OffsetRange
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint, Manifest, begin, refuse_other
@@ -69,7 +69,7 @@ def live_stream(
     max_bad: BadLimit | None = None,
     no_pickle: bool = False,
     service: ServiceOptions | None = None,
-    watchers: Sequence[Watcher] = (),
+    observers: Sequence[StreamObserver] = (),
     say: Callable[[str], None] = lambda text: None,
     stop: threading.Event | None = None,
     clock: Clock = SYSTEM,
@@ -138,11 +138,11 @@ def live_stream(
                 f"{log.name} cannot be read again, and there is no --journal: a crash loses what has arrived since the "
                 f"last batch, {options.interval_s:g} s before it or less"
             )
-        for watcher in watchers:
-            watcher.began()
+        for observer in observers:
+            observer.began()
         committer = Committer(
             Writing(
-                ledger, sink, aside_folder, resuming.snapshots, log, manifest.stream_id, summary, watchers, tolerance,
+                ledger, sink, aside_folder, resuming.snapshots, log, manifest.stream_id, summary, observers, tolerance,
                 checkpoint.keep,
             ),
             clock,
@@ -167,8 +167,8 @@ def live_stream(
         log.close()
         sink.close()
         summary.seconds = clock.steady_s() - began_s
-        for watcher in watchers:
-            watcher.ended(summary)
+        for observer in observers:
+            observer.ended(summary)
 
 
 class _Running:

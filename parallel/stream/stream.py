@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -27,6 +27,7 @@ from wayeb_py.files.stores import Location
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.health.failure import as_error
 from wayeb_py.parallel.health.gauge import gauge_of, has_ended
+from wayeb_py.parallel.health.observer import StreamObserver
 from wayeb_py.parallel.health.stream_summary import StreamSummary
 from wayeb_py.parallel.logs.back_pressure import Capacity
 from wayeb_py.parallel.logs.log import Log
@@ -34,7 +35,7 @@ from wayeb_py.parallel.recovery.checkpoint import Checkpoint, begin, refuse_othe
 from wayeb_py.parallel.recovery.first_start import begin_version, find_schema, mind_functions
 from wayeb_py.parallel.recovery.ledger import Ledger, LedgerEntry
 from wayeb_py.parallel.recovery.recover import recover
-from wayeb_py.parallel.sinks.sinks import AsideFolder, Batch, Sink
+from wayeb_py.parallel.sinks.sinks import AsideFolder, Sink
 from wayeb_py.parallel.spark.shared import require_context
 from wayeb_py.parallel.stream.bad_row_limit import Tolerance
 from wayeb_py.parallel.stream.gather import gather, marked
@@ -51,16 +52,6 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 2_000_000
 POLL_S = 0.25
-
-
-class Watcher(Protocol):
-    """Watches a stream, from the driver's threads; must not be slow."""
-
-    def began(self, query: StreamingQuery) -> None: ...
-    def took(self, batch: Batch) -> None:
-        """Called when the batch is in the sink, and Spark is about to commit it."""
-
-    def ended(self, summary: StreamSummary) -> None: ...
 
 
 def stream(
@@ -83,7 +74,7 @@ def stream(
     aside: str | Location | None = None,
     max_bad: BadLimit | None = None,
     no_pickle: bool = False,
-    watchers: Sequence[Watcher] = (),
+    observers: Sequence[StreamObserver] = (),
     say: Callable[[str], None] = lambda text: None,
     stop: threading.Event | None = None,
 ) -> StreamSummary:
@@ -160,7 +151,7 @@ def stream(
             columns = columns.append(pa.field(STALE, pa.bool_()))
         overflow = Overflow(checkpoint.folder)
         overflow.clear()
-        run = _Run(sink, aside_folder, ledger, overflow, manifest.stream_id, columns, summary, watchers, tolerance)
+        run = _Run(sink, aside_folder, ledger, overflow, manifest.stream_id, columns, summary, observers, tolerance)
         run.validity, run.keep = validity, checkpoint.keep
         for note in patterns.knowledge.notes:
             say(note)
@@ -173,8 +164,8 @@ def stream(
         writer = writer.option("checkpointLocation", checkpoint.spark_folder.as_uri())
         writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{interval_s} seconds")
         query = writer.start()
-        for watcher in watchers:
-            watcher.began(query)
+        for observer in observers:
+            observer.began(query)
         summary.end = _await(query, checkpoint, stop, lambda: has_ended(log, gauge))
         if run.fault is not None:
             raise run.fault
@@ -189,8 +180,8 @@ def stream(
     finally:
         sink.close()
         summary.seconds = time.perf_counter() - began
-        for watcher in watchers:
-            watcher.ended(summary)
+        for observer in observers:
+            observer.ended(summary)
 
 
 # Before the first batch.
@@ -223,7 +214,7 @@ class _Run:
     stream_id: str
     columns: pa.Schema
     summary: StreamSummary
-    watchers: Sequence[Watcher]
+    observers: Sequence[StreamObserver]
     tolerance: Tolerance | None = None
     fault: Exception | None = None
     validity: Validity | None = None
@@ -245,8 +236,8 @@ class _Run:
             self.overflow.clear()
             failpoints.reach("sink:after")
             self.summary.take(batch)
-            for watcher in self.watchers:
-                watcher.took(batch)
+            for observer in self.observers:
+                observer.took(batch)
             failpoints.reach("counted")
         except Exception as error:
             if isinstance(error, WayebError | BrokenPipeError):

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import wayeb_py
-from benchmarks.experiments.spark.spark_stream import BatchWatcher, in_one_order
+from benchmarks.experiments.spark.spark_stream import BatchObserver, in_one_order
 from benchmarks.harness.measure import Experiment, start
 from benchmarks.harness.processor_seconds import tree_cpu_s
 from benchmarks.inputs.fleet_events import QUICK_EVENTS, SIX_PATTERNS, fleet_file
@@ -96,17 +96,17 @@ class Passes:
 
     def chained(self, topic: str) -> Taken:
         """Streams the topic once."""
-        watcher = BatchWatcher()
+        observer = BatchObserver()
         cpu_s, broker_s = tree_cpu_s(), self.broker.cpu_s()
         with tempfile.TemporaryDirectory(prefix="wayeb-kafka-") as folder:
             with Checkpoint(Path(folder) / "checkpoint") as checkpoint:
                 log, sink = KafkaLog.open(self.broker.url(topic)), ParquetSink(Path(folder) / "out")
                 stream(
                     self.spark, self.patterns, log, sink, checkpoint,
-                    scheme="source", once=True, max_rows=self.batch_events, watchers=[watcher],
+                    scheme="source", once=True, max_rows=self.batch_events, observers=[observer],
                 )  # fmt: skip
             found = in_one_order(pq.read_table(Path(folder) / "out"))
-        went = watcher.went()
+        went = observer.went()
         taken = self._taken(self.n_events / went.events_per_s, broker_s, cpu_s, went.first_s)
         self.experiment.check(f"{len(found):,} detections, equal to one process", found.equals(self.expected))
         return taken

@@ -29,7 +29,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 import wayeb_py
-from benchmarks.experiments.spark.spark_stream import BatchWatcher
+from benchmarks.experiments.spark.spark_stream import BatchObserver
 from benchmarks.harness.measure import Bound, Experiment, Figure, start
 from benchmarks.harness.processor_seconds import tree_cpu_s
 from benchmarks.inputs.fleet_events import FOLDER
@@ -196,14 +196,14 @@ def compare_stream(experiment: Experiment, spark: SparkSession, folder: Path) ->
     expected = in_one_order(expected_path)
     rates, cpu_s = [], []
     for number in range(REPEATS[experiment.size]):
-        own, watcher, before_s = folder / f"stream-{number}", BatchWatcher(), tree_cpu_s()
+        own, observer, before_s = folder / f"stream-{number}", BatchObserver(), tree_cpu_s()
         with experiment.watched(), Checkpoint(own / "checkpoint") as checkpoint:
             stream(
                 spark, patterns, FolderLog(source, checkpoint.journal), ParquetSink(own / "out"), checkpoint,
-                once=True, final=True, max_rows=batch_events, watchers=[watcher],
+                once=True, final=True, max_rows=batch_events, observers=[observer],
             )  # fmt: skip
         cpu_s.append(tree_cpu_s() - before_s)
-        rates.append(watcher.went().events_per_s / 1e6)
+        rates.append(observer.went().events_per_s / 1e6)
         found = in_one_order(own / "out")
         what = f"a stream of pairs: {expected.num_rows:,} detections, equal to those of one process"
         experiment.check(what, found.equals(expected.select(found.column_names)) and expected.num_rows > 0)

@@ -135,15 +135,15 @@ class Ways:
                 way(N_CORES * self.file_events, Path(folder))
 
     def chained(self, batch_events: int, folder: Path) -> Went:
-        watcher = BatchWatcher()
+        observer = BatchObserver()
         with Checkpoint(folder / "checkpoint") as checkpoint:
             log = FolderLog(self.source, checkpoint.journal)
             sink = ParquetSink(folder / "out")
             stream(
                 self.spark, self.patterns, log, sink, checkpoint,
-                scheme="source", once=True, max_rows=batch_events, watchers=[watcher],
+                scheme="source", once=True, max_rows=batch_events, observers=[observer],
             )  # fmt: skip
-        return watcher.went()
+        return observer.went()
 
     def parcels(self, batch_events: int, folder: Path) -> Went:
         return self._run(recognise_stream(self._rows(batch_events), self.patterns, shards=N_CORES), folder)
@@ -164,18 +164,21 @@ class Ways:
         return Went([(one["numInputRows"], one["durationMs"]["triggerExecution"] / 1000) for one in progress])
 
 
-class BatchWatcher:
+class BatchObserver:
     """Keeps what the batches of a chained source read: Spark counts the detections instead."""
 
     def __init__(self) -> None:
         self._query: StreamingQuery | None = None
         self._n_events: dict[int, int] = {}
 
-    def began(self, query: StreamingQuery) -> None:
+    def began(self, query: StreamingQuery | None = None) -> None:
         self._query = query
 
     def took(self, batch: Batch) -> None:
         self._n_events[batch.number] = sum(counts["rows"] for counts in batch.counts)
+
+    def timed(self, batch_s: float) -> None:
+        """Spark times its batches itself."""
 
     def ended(self, summary: Any) -> None:
         """Progress is asked for afterwards."""

@@ -101,16 +101,17 @@ class Running:
             with Checkpoint(self.folder / "checkpoint") as checkpoint, self.report:
                 stream(
                     session, patterns, self.log, sink, checkpoint,
-                    scheme=scheme, watchers=[self.report, self], stop=self.stop,
+                    scheme=scheme, observers=[self.report, self], stop=self.stop,
                 )  # fmt: skip
         except Exception as error:
             self.fault = error
 
-    # As a watcher.
-    def began(self, query: Any) -> None:
+    # As an observer.
+    def began(self, query: Any = None) -> None:
         self.query = query
 
     def took(self, batch: object) -> None: ...
+    def timed(self, batch_s: float) -> None: ...
     def ended(self, summary: object) -> None: ...
 
     def until(self, holds: Callable[[StreamView], bool], what: str) -> StreamView:

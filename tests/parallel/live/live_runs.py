@@ -32,7 +32,7 @@ class Counted:
     def __init__(self, folder: Path) -> None:
         self._folder, self._totals = folder, load_totals(folder)
 
-    def began(self) -> None: ...
+    def began(self, query: object = None) -> None: ...
     def took(self, batch: Batch) -> None:
         self._totals.count(batch.number, batch.counts)
         save_totals(self._folder, self._totals)
@@ -55,9 +55,9 @@ class LiveRun:
             if logs is None:
                 logs = {name: FolderLog(self.source, checkpoint.journal) for name in patterns.by_stream}
             sink = options.pop("sink", None) or ParquetSink(self.folder / "out")
-            watcher = Counted(checkpoint.folder / gauge.FOLDER)
+            observer = Counted(checkpoint.folder / gauge.FOLDER)
             asked: dict[str, Any] = {
-                "watchers": [watcher],
+                "observers": [observer],
                 "once": True,
                 "final": True,
                 "say": self.said.append,

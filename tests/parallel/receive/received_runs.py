@@ -55,7 +55,7 @@ class Received:
         try:
             patterns = wayeb_py.compile(self._patterns)
             with Checkpoint(self._folder) as checkpoint:
-                asked: dict[str, Any] = {"interval_s": 0.05, "watchers": [Counted(self._folder / gauge.FOLDER)]}
+                asked: dict[str, Any] = {"interval_s": 0.05, "observers": [Counted(self._folder / gauge.FOLDER)]}
                 self.summary = live_stream(
                     patterns, dict.fromkeys(patterns.by_stream, self.log), self._sink, checkpoint,
                     stop=self.stop, say=self.said.append, **(asked | self.options),

@@ -163,7 +163,7 @@ def resume(spark: SparkSession, folder: Path, arriving: Path) -> None:
         with Report(health, Reporting(quiet=True)) as report:
             stream(
                 spark, patterns, log, sink, checkpoint, once=True, final=True, max_rows=100, workers=2,
-                aside=aside_folder(out), watchers=[report],
+                aside=aside_folder(out), observers=[report],
             )  # fmt: skip
 
 

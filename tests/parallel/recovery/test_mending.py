@@ -83,14 +83,15 @@ class Counting:
     def __init__(self, health: Health) -> None:
         self.health = health
 
-    def began(self, query: object) -> None:
+    def began(self, query: object = None) -> None:
         self.health.started()
 
     def took(self, batch: Batch) -> None:
         self.health.count(batch.number, batch.counts)
 
+    def timed(self, batch_s: float) -> None: ...
     def ended(self, summary: StreamSummary) -> None:
-        """A watcher without a listener."""
+        """An observer without a listener."""
 
 
 def run(folder: Path, say: Callable[[str], None] = lambda text: None) -> None:
@@ -101,7 +102,7 @@ def run(folder: Path, say: Callable[[str], None] = lambda text: None) -> None:
         stream(
             SmallSpark(),  # type: ignore[arg-type]
             wayeb_py.compile(PATTERNS), log, ParquetSink(folder / "out"), checkpoint,
-            once=True, max_rows=ROWS_A_BATCH, watchers=[Counting(health)], say=say,
+            once=True, max_rows=ROWS_A_BATCH, observers=[Counting(health)], say=say,
         )  # fmt: skip
 
 

@@ -64,7 +64,7 @@ def test_a_terminated_stream_ends_in_order_and_its_counters_go_on(spark: SparkSe
         health = Health(log, checkpoint.folder / gauge.FOLDER, CAPACITY_AT_MAX)
         with Report(health, Reporting(quiet=True, metrics_file=tmp_path / "m.ndjson")) as report:
             sink = ParquetSink(tmp_path / "out")
-            summary = stream(spark, patterns, log, sink, checkpoint, final=True, watchers=[report])
+            summary = stream(spark, patterns, log, sink, checkpoint, final=True, observers=[report])
     assert summary.end == "read everything that was there"
     metrics = [json.loads(line) for line in (tmp_path / "m.ndjson").read_text().splitlines()]
     sums = metrics[-1]["sums"]

@@ -321,7 +321,7 @@ def run_stream(
                     interval_s=None if interval_s is None else float(interval_s),
                     max_rows=max_events or MAX_ROWS, idle_s=None if idle_s is None else float(idle_s),
                     capacity=capacity, aside=aside or aside_folder(out), max_bad=limit, no_pickle=no_pickle,
-                    service=ServiceOptions(shed_s, not no_shed), watchers=[report], say=say, stop=stop,
+                    service=ServiceOptions(shed_s, not no_shed), observers=[report], say=say, stop=stop,
                 )  # fmt: skip
             else:
                 from wayeb_py.parallel.stream.stream import stream
@@ -332,7 +332,7 @@ def run_stream(
                     episodes=episodes, once=once, final=final, interval_s=float(interval_s or 0),
                     max_rows=max_events or MAX_ROWS, idle_s=None if idle_s is None else float(idle_s),
                     capacity=capacity, aside=aside or aside_folder(out), max_bad=limit, no_pickle=no_pickle,
-                    watchers=[report], say=say, stop=stop,
+                    observers=[report], say=say, stop=stop,
                 )  # fmt: skip
     from wayeb_py.run.summary import noticed_in
 
