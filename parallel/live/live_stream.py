@@ -38,7 +38,7 @@ from wayeb_py.parallel.live.loop import Loop, LoopOptions
 from wayeb_py.parallel.live.resume import Resumed, Resuming, Version, check_ends, lane_names, planned_names
 from wayeb_py.parallel.live.warming import warm
 from wayeb_py.parallel.logs.back_pressure import Capacity
-from wayeb_py.parallel.logs.log import Log, OffsetRange
+from wayeb_py.parallel.logs.log import Log
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint, Manifest, begin, refuse_other
 from wayeb_py.parallel.recovery.first_start import begin_version, last_schema, mind_functions
 from wayeb_py.parallel.recovery.offset import Offset
@@ -212,13 +212,8 @@ class _Running:
         """Repeats the batches that an earlier run had begun, with that run's patterns and up to the same end."""
         for after in resumed.planned:
             loop = self.loop(resumed, after.epoch.version, after)
-            starts = self.options.origin | resumed.offset.at
-            ranges = [
-                OffsetRange(partition, starts.get(partition, 0), end)
-                for partition, end in sorted(after.at.items())
-                if starts.get(partition, 0) < end
-            ]
-            loop.repeat(ranges, after)
+            ranges = resumed.offset.ranges(after, self.options.origin)
+            loop.repeat([offsets for offsets in ranges if offsets.start < offsets.end], after)
             self.committer.wait()
             resumed = Resumed(loop.keeper, resumed.batch + 1, after)
         return resumed

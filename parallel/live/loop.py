@@ -32,8 +32,7 @@ from wayeb_py.parallel.live.inputs import Inputs, StreamTypes
 from wayeb_py.parallel.live.lanes.live_lanes import State
 from wayeb_py.parallel.live.step_sizes import StepSizes
 from wayeb_py.parallel.logs.log import OffsetRange, Offsets
-from wayeb_py.parallel.recovery.offset import Offset, next_tick, refuse_shorter, share_out
-from wayeb_py.parallel.recovery.snapshots import Epoch
+from wayeb_py.parallel.recovery.offset import Offset, next_offset, next_tick, refuse_shorter, share_out
 from wayeb_py.parallel.sinks.sinks import Batch, itself
 from wayeb_py.parallel.stream.snapshot_policy import SnapshotKeeper
 from wayeb_py.parallel.stream.stream_recogniser import StreamRecogniser
@@ -148,18 +147,28 @@ class Loop:
 
     def step(self) -> bool:
         """Steps what has arrived, and ends the batch where it is time; False if nothing had arrived."""
-        batch = self._batch
-        latest = self.gauge.offered(batch.taken, self._target)
-        refuse_shorter(self.log, batch.taken, latest)
-        start = batch.taken | {p: self._start(p) for p in latest if p not in batch.taken}
-        until = share_out(start, latest, self._sizes.range_rows(self.options.max_rows))
-        ranges = [OffsetRange(p, start[p], end) for p, end in sorted(until.items()) if end > start[p]]
-        if self._must_follow(until, ranges):
-            self.end_batch(until)
+        start, latest = self._offered()
+        ranges, until = self._cut(start, latest, self._sizes.range_rows(self.options.max_rows))
         self.take(ranges, until)
         is_behind = any(until[p] < latest[p] for p in latest)
         self._perhaps_end(is_behind)
         return bool(ranges)
+
+    def _offered(self) -> tuple[Offsets, Offsets]:
+        """Where reading goes on, and how far the log goes."""
+        taken = self._batch.taken
+        latest = self.gauge.offered(taken, self._target)
+        refuse_shorter(self.log, taken, latest)
+        return taken | {p: self._start(p) for p in latest if p not in taken}, latest
+
+    def _cut(self, start: Offsets, offered: Offsets, n_rows: int) -> tuple[list[OffsetRange], Offsets]:
+        """The next ranges, of `n_rows` at most, and where they end; the batch ends before them where the clock has to
+        learn of a partition."""
+        until = share_out(start, offered, n_rows)
+        ranges = [OffsetRange(p, start[p], end) for p, end in sorted(until.items()) if end > start[p]]
+        if self._must_follow(until, ranges):
+            self.end_batch(until)
+        return ranges, until
 
     def take(self, ranges: list[OffsetRange], until: Offsets) -> None:
         """Feeds ranges of the log, step by step."""
@@ -213,16 +222,10 @@ class Loop:
         """Ends the batch by the clock of this moment; `known` are the partitions that the log has by now."""
         batch, now_s = self._batch, self.clock.wall_s()
         at = {p: batch.taken.get(p, self._start(p)) for p in {**(known or {}), **batch.taken}}
-        tick = next_tick(batch.since, self.options.idle_s, now_s, batch.has_events, is_behind)
-        epoch = batch.since.epoch
-        n_events = sum(offset - self.options.origin.get(partition, 0) for partition, offset in at.items())
-        ended_at = n_events if ended and n_events > epoch.ended_at else epoch.ended_at
-        spoke_s = self._spoke_s(at, known or {}, int(now_s))
-        after_epoch = Epoch(self.options.version, tick, ended_at)
-        if known is None and not (batch.has_events or batch.has_worked) and after_epoch == epoch:
+        after = next_offset(batch.since, at, self.options, now_s, announced=known, ended=ended, is_behind=is_behind)
+        if known is None and not (batch.has_events or batch.has_worked) and after.epoch == batch.since.epoch:
             return
-        quiet = not batch.has_events and (batch.since.quiet or tick != epoch.tick)
-        self.end_as(Offset(at, after_epoch, quiet, int(now_s), spoke_s))
+        self.end_as(after)
 
     def end_as(self, after: Offset) -> None:
         """Ends the batch as an offset says, which may be one that an earlier run has planned."""
@@ -298,7 +301,7 @@ class Loop:
         heard += [pc.unique(batch.column(key)) for batch in block.batches]
 
     def _start(self, partition: str) -> int:
-        return self._batch.since.at.get(partition, self.options.origin.get(partition, 0))
+        return self._batch.since.start(partition, self.options.origin)
 
     def _must_follow(self, until: Offsets, ranges: list[OffsetRange]) -> bool:
         """Whether the clock has to learn of a partition that is new, or that it does not wait for."""
@@ -307,11 +310,3 @@ class Loop:
         speaks = {offsets.partition for offsets in ranges}
         known = self._batch.since.spoke_s
         return any(p not in known for p in until) or any(speaks & away for away in self._away.values())
-
-    def _spoke_s(self, at: Offsets, known: Offsets, now_s: int) -> dict[str, int]:
-        """The second in which each partition last had events, or was first seen; none where no clock asks."""
-        if not self.options.clocked:
-            return {}
-        since = self._batch.since
-        speaks = {p for p, offset in at.items() if max(offset, known.get(p, 0)) > self._start(p)}
-        return {p: now_s if p in speaks else since.spoke_s.get(p, now_s) for p in at}

@@ -22,7 +22,6 @@ from wayeb_py.parallel.live.commits import GROUP, PARTITION, point_of
 from wayeb_py.parallel.live.inputs import Inputs, StreamTypes
 from wayeb_py.parallel.live.lanes.lane_offsets import LaneOffsets
 from wayeb_py.parallel.live.lanes.live_lanes import LiveLanes, ServiceOptions, State, is_leveled, lanes_as, lanes_from
-from wayeb_py.parallel.logs.log import OffsetRange
 from wayeb_py.parallel.recovery.checkpoint import Manifest
 from wayeb_py.parallel.recovery.offset import Offset
 from wayeb_py.parallel.recovery.pattern_versions import load_version
@@ -198,14 +197,13 @@ class Resuming:
             keeper.repeat(before, after, self.manifest.origin, self.inputs, self.listens)
             return keeper
         recogniser = keeper.recogniser
-        for partition, end in sorted(after.at.items()):
-            start = before.at.get(partition, self.manifest.origin.get(partition, 0))
-            stream = self.inputs.stream_of(partition)
-            if start == end:
+        for offsets in before.ranges(after, self.manifest.origin):
+            stream = self.inputs.stream_of(offsets.partition)
+            if offsets.start == offsets.end:
                 continue
-            for block in self.inputs.read(OffsetRange(partition, start, end), version.types):
+            for block in self.inputs.read(offsets, version.types):
                 for batch in block.batches:
-                    recogniser.inner.feed(batch, stream, partition if version.patterns.clocked else None)
+                    recogniser.inner.feed(batch, stream, offsets.partition if version.patterns.clocked else None)
                 if self.listens:
                     recogniser.hear(block.batches, after.clock_s, stream)
         if version.patterns.clocked:

@@ -2,7 +2,7 @@
 
 An offset is written down before its batch is: the version of the patterns, the wall clock, the second before which an
 entity counts as silent, when each partition last had events, and whether the input has ended. So a batch can be
-repeated from what was written, on Spark and in one process.
+repeated from what was written. `next_offset` decides all of that, for streams on Spark and in one process.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import floor
-from typing import Any
+from typing import Any, Protocol
 
 from wayeb_py.errors import DataError
-from wayeb_py.parallel.logs.log import Log, Offsets
+from wayeb_py.parallel.logs.log import Log, OffsetRange, Offsets
 from wayeb_py.parallel.recovery.snapshots import Epoch
 
 STEPS_OF_SILENCE = 4  # how finely silence is measured: an idle time is so many steps
@@ -51,6 +51,66 @@ class Offset:
     def read_from(self) -> Offsets:
         """Where the first event of each partition is that some level has not taken."""
         return self.at | {partition: offset for partition, (offset, _) in self.levels.get("from", {}).items()}
+
+    def start(self, partition: str, origin: Offsets) -> int:
+        """Where the next batch begins in a partition; `origin` is where reading began."""
+        return self.at.get(partition, origin.get(partition, 0))
+
+    def ranges(self, after: Offset, origin: Offsets) -> list[OffsetRange]:
+        """What each partition of a batch that ends there has, in order; some of them may have nothing."""
+        return [OffsetRange(p, self.start(p, origin), end) for p, end in sorted(after.at.items())]
+
+
+class Planning(Protocol):
+    """What a stream decides its offsets by."""
+
+    @property
+    def version(self) -> int:
+        """The number of the patterns' version, from now on."""
+
+    @property
+    def origin(self) -> Offsets:
+        """Where reading began; a partition that came later begins at 0."""
+
+    @property
+    def idle_s(self) -> float | None:
+        """After how long an entity counts as silent."""
+
+    @property
+    def clocked(self) -> bool:
+        """Whether a clock over the log's partitions has to know which of them are silent."""
+
+
+def next_offset(
+    before: Offset,
+    at: Offsets,
+    planning: Planning,
+    now_s: float,
+    *,
+    announced: Offsets | None = None,
+    ended: bool = False,
+    is_behind: bool = False,
+) -> Offset:
+    """The offset of a batch that ends at these places and this moment.
+
+    `announced` says how far partitions will be read right after the batch: one that has events there speaks, so that
+    the clock waits for it before they come. `ended` says that no more will come, `is_behind` that the log has more.
+    """
+    has_events = any(end > before.start(partition, planning.origin) for partition, end in at.items())
+    epoch = before.epoch
+    tick = next_tick(before, planning.idle_s, now_s, has_events, is_behind)
+    n_events = sum(end - planning.origin.get(partition, 0) for partition, end in at.items())
+    ended_at = n_events if ended and n_events > epoch.ended_at else epoch.ended_at
+    gives_up = (tick, ended_at) != (epoch.tick, epoch.ended_at)
+    quiet = not has_events and (before.quiet or gives_up)
+    spoke_s = _spoke_s(before, at, announced or {}, planning.origin, int(now_s)) if planning.clocked else {}
+    return Offset(at, Epoch(planning.version, tick, ended_at), quiet, int(now_s), spoke_s)
+
+
+def _spoke_s(before: Offset, at: Offsets, announced: Offsets, origin: Offsets, now_s: int) -> dict[str, int]:
+    """The second in which each partition last had events, or was first seen."""
+    speaks = {p for p, end in at.items() if max(end, announced.get(p, 0)) > before.start(p, origin)}
+    return {p: now_s if p in speaks else before.spoke_s.get(p, now_s) for p in at}
 
 
 def next_tick(before: Offset, idle_s: float | None, now_s: float, has_events: bool, is_behind: bool) -> int:

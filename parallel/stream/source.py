@@ -17,7 +17,7 @@ from __future__ import annotations
 import base64
 import pickle
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -28,8 +28,8 @@ from pyspark.sql.types import StructType
 from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.health.gauge import Gauge, GaugeOptions
-from wayeb_py.parallel.logs.log import OffsetRange, Offsets
-from wayeb_py.parallel.recovery.offset import Offset, next_tick, refuse_shorter, share_out
+from wayeb_py.parallel.logs.log import Offsets
+from wayeb_py.parallel.recovery.offset import Offset, next_offset, refuse_shorter, share_out
 from wayeb_py.parallel.recovery.snapshots import Epoch, SnapshotPoint
 from wayeb_py.parallel.recovery.spark_log import SparkLog
 from wayeb_py.parallel.stream.shard_packing import cut_ranges, pack_range
@@ -124,21 +124,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         latest = self._offered(before)
         refuse_shorter(self._options.context.log, before.at, latest)
         max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        at = share_out(before.at | {p: self._start(before, p) for p in latest}, latest, max_rows)
-        has_events = any(at[partition] > self._start(before, partition) for partition in at)
-        epoch, now_s = before.epoch, self._clock.wall_s()
+        begin = before.at | {p: before.start(p, self._options.origin) for p in latest}
+        at = share_out(begin, latest, max_rows)
+        has_events = any(at[partition] > begin[partition] for partition in at)
         is_behind = any(at[p] < latest[p] for p in latest)
-        tick = next_tick(before, self._options.idle_s, now_s, has_events, is_behind)
-        spoke_s = self._spoke_s(before, at, int(now_s))
-        if has_events:
-            after = Offset(at, Epoch(self._options.version, tick, epoch.ended_at), False, int(now_s), spoke_s)
-        else:
-            n_events = sum(at[partition] - self._options.origin.get(partition, 0) for partition in at)
-            ends = self._options.ends and self._has_ended(at) and n_events > epoch.ended_at
-            if not ends and tick == epoch.tick:
-                return start
-            ended_at = n_events if ends else epoch.ended_at
-            after = Offset(at, Epoch(self._options.version, tick, ended_at), True, int(now_s), spoke_s)
+        ended = not has_events and self._options.ends and self._has_ended(at)
+        after = next_offset(before, at, self._options, self._clock.wall_s(), ended=ended, is_behind=is_behind)
+        if not has_events and replace(after.epoch, version=before.epoch.version) == before.epoch:
+            return start
         if self._gauge is not None:
             self._gauge.planned(at)
         failpoints.reach("plan")
@@ -161,19 +154,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         n_groups = self._options.context.n_groups(after.epoch.version)
         planned_s = before.clock_s, after.clock_s
         tasks: list[InputPartition] = []
-        for place, (partition, until) in enumerate(sorted(after.at.items())):
-            since = self._start(before, partition)
-            if since == until and before.epoch == after.epoch:
+        for place, offsets in enumerate(before.ranges(after, self._options.origin)):
+            if offsets.start == offsets.end and before.epoch == after.epoch:
                 continue
-            origin = self._options.origin.get(partition, 0)
+            origin = self._options.origin.get(offsets.partition, 0)
             for group in range(n_groups):
-                offsets, split = OffsetRange(partition, since, until), place * n_groups + group
+                split = place * n_groups + group
                 tasks.append(_Task(TaskSpec(offsets, group, split, origin, before.epoch, after.epoch, planned_s)))
         return tasks
 
     def _packing_tasks(self, before: Offset, after: Offset) -> Sequence[InputPartition]:
         """Tasks that pass events on; at least one, which tells the shards the epoch."""
-        whole = [OffsetRange(p, self._start(before, p), until) for p, until in sorted(after.at.items())]
+        whole = before.ranges(after, self._options.origin)
         pieces = cut_ranges([one for one in whole if one.start < one.end], self._options.readers) or whole[:1]
         planned_s = before.clock_s, after.clock_s
         return [
@@ -191,18 +183,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for partition, offset in done.at.items():
                 context.snapshots.collect(group, partition, SnapshotPoint(done.epoch, offset))
         context.log.forget(done.at)
-
-    def _start(self, before: Offset, partition: str) -> int:
-        return before.at.get(partition, self._options.origin.get(partition, 0))
-
-    def _spoke_s(self, before: Offset, at: Offsets, now_s: int) -> dict[str, int]:
-        """The second in which each partition last had events, or was first seen; none where no clock asks."""
-        if not self._options.clocked:
-            return {}
-        return {
-            partition: now_s if end > self._start(before, partition) else before.spoke_s.get(partition, now_s)
-            for partition, end in at.items()
-        }
 
     # In the executors.
 

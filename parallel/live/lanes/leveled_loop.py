@@ -31,7 +31,7 @@ from wayeb_py.parallel.live.lanes.live_lanes import LiveLanes
 from wayeb_py.parallel.live.loop import POLL_S, Loop, LoopOptions, OpenBatch
 from wayeb_py.parallel.live.step_sizes import LONG_READ, SHORT_READ, ReadSizes
 from wayeb_py.parallel.logs.log import OffsetRange, Offsets
-from wayeb_py.parallel.recovery.offset import Offset, refuse_shorter, share_out
+from wayeb_py.parallel.recovery.offset import Offset
 from wayeb_py.parallel.sinks.sinks import Batch
 
 WORK_S = 0.001  # of work between two looks at what has arrived
@@ -125,18 +125,13 @@ class LeveledLoop(Loop):
             return False, not leveled.is_idle
         self._looked_s = now_s
         self._arrived.clear()
-        batch = self._batch
-        latest = self.gauge.offered(batch.taken, self._target)
-        refuse_shorter(self.log, batch.taken, latest)
+        start, latest = self._offered()
         for partition, end in latest.items():
             seen = self._seen.setdefault(partition, [])
             if not seen or seen[-1][0] < end:
                 seen.append((end, now_s))
-        start = batch.taken | {p: self._start(p) for p in latest if p not in batch.taken}
-        until = start | share_out(start, self._next_offered(start, latest), self._reading.rows(self.options.max_rows))
-        ranges = [OffsetRange(p, start[p], end) for p, end in sorted(until.items()) if end > start[p]]
-        if self._must_follow(until, ranges):
-            self.end_batch(until)
+        n_rows = self._reading.rows(self.options.max_rows)
+        ranges, until = self._cut(start, self._next_offered(start, latest), n_rows)
         began_s = self.clock.steady_s()
         self.take(ranges, until)
         self._reading.note(sum(one.end - one.start for one in ranges), self.clock.steady_s() - began_s)

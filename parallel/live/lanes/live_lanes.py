@@ -198,12 +198,11 @@ class LiveLanes:
         """The states after a batch that is done; what it found has been written."""
         places = LaneOffsets.from_json(after.levels)
         self.leveled.decided = Decisions.of(places.decided)
-        for source, end in sorted(after.at.items()):
-            start = before.at.get(source, origin.get(source, 0))
-            if start < end:
-                self.read(OffsetRange(source, start, end), inputs)
+        for offsets in before.ranges(after, origin):
+            if offsets.start < offsets.end:
+                self.read(offsets, inputs)
                 if listens:
-                    self._hear(OffsetRange(source, start, end), after, inputs)
+                    self._hear(offsets, after, inputs)
         for _ in (*self.go_to(places), *self.advance(before, after, inputs)):
             pass
         self.leveled.decided = None
