@@ -9,20 +9,16 @@ disk is slow. An error ends the stream at the loop's next step.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.parallel.durable import failpoints
-from wayeb_py.parallel.health.observer import StreamObserver
-from wayeb_py.parallel.health.stream_summary import StreamSummary
 from wayeb_py.parallel.live.batch_ledger import BatchLedger
 from wayeb_py.parallel.logs.log import Log, Offsets
+from wayeb_py.parallel.recovery.batch_output import BatchOutput
 from wayeb_py.parallel.recovery.offset import Offset
 from wayeb_py.parallel.recovery.snapshots import KEPT, SnapshotPoint, Snapshots
-from wayeb_py.parallel.sinks.sinks import AsideFolder, Batch, Prompt, Sink
-from wayeb_py.parallel.stream.bad_row_limit import Tolerance
+from wayeb_py.parallel.sinks.sinks import Batch, Prompt
 
 GROUP, PARTITION = 0, "live"  # where snapshots of a live stream are kept
 
@@ -63,16 +59,10 @@ class Ended:
 class Writing:
     """Where batches go."""
 
+    output: BatchOutput
     ledger: BatchLedger
-    sink: Sink
-    aside: AsideFolder
     snapshots: Snapshots
     log: Log
-    stream_id: str
-    summary: StreamSummary
-    observers: Sequence[StreamObserver] = ()
-    tolerance: Tolerance | None = None
-    keep: Callable[[], None] = lambda: None  # what a checkpoint in a store has to have before the output
 
     def write(self, ended: Ended) -> None:
         """Returns when the batch is done."""
@@ -80,27 +70,24 @@ class Writing:
         failpoints.reach("plan")
         if self.ledger.known.planned.get(batch.number) != offset:
             self.ledger.plan(batch.number, offset)
-        self.keep()
-        failpoints.reach("sink:before")
-        self.aside.write(self.stream_id, batch.number, batch.aside)
-        if self.tolerance is not None:
-            self.tolerance.judge(batch)
-        if isinstance(self.sink, Prompt):  # it has the detections already
-            self.sink.flush()
-        else:
-            self.sink.write(batch)
-        failpoints.reach("sink:after")
+        self.output.write(batch, self._put)
         if ended.keeper is not None:
             ended.keeper.put(self.snapshots, GROUP, PARTITION, point_of(batch.number, offset))
-        self.summary.take(batch)
-        for observer in self.observers:
-            observer.took(batch)
+        self.output.count(batch)
+        for observer in self.output.observers:
             observer.timed(ended.took_s)
         failpoints.reach("counted")
         self.ledger.finish(batch.number, kept=ended.keeper is not None)
         failpoints.reach("commit")
         if ended.keeper is not None:
             self._clear(batch.number, offset, ended.keeper.n_groups)
+
+    def _put(self, batch: Batch) -> None:
+        sink = self.output.sink
+        if isinstance(sink, Prompt):  # it has the detections already
+            sink.flush()
+        else:
+            sink.write(batch)
 
     def _clear(self, number: int, offset: Offset, n_groups: int) -> None:
         """Drops the states, the lines and the events that no start will ask for."""
@@ -119,8 +106,8 @@ class Writing:
 class Committer:
     """Writes batches one after another in a thread of its own."""
 
-    def __init__(self, writing: Writing, clock: Clock = SYSTEM) -> None:
-        self.writing, self._clock = writing, clock
+    def __init__(self, writing: Writing) -> None:
+        self.writing = writing
         self._ended: Ended | None = None
         self._fault: BaseException | None = None
         self._closed = False

@@ -17,7 +17,8 @@ from wayeb_py.files.formats.block import Block
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.logs.log import Log, OffsetRange, Offsets
 from wayeb_py.parallel.logs.several_logs import SeveralLogs
-from wayeb_py.parallel.recovery.first_start import extend_schema
+from wayeb_py.parallel.recovery.first_start import extend_schemas
+from wayeb_py.parallel.wire.event_schemas import wanted_by_stream
 from wayeb_py.patterns import Patterns
 
 
@@ -55,12 +56,8 @@ class Inputs:
         """The types of the events of every stream, as far as they are known from `before`, else from samples; None
         where there is nothing to sample."""
         types = StreamTypes.of(patterns, before)
-        for name, log in self.logs.items():
-            schema = extend_schema(types.schemas[name], types.wanted[name], log, once, stop, say)
-            if schema is None:
-                return None
-            types.schemas[name] = schema
-        return types
+        schemas = extend_schemas(types.schemas, types.wanted, self.logs.__getitem__, once, stop, say)
+        return None if schemas is None else StreamTypes(types.wanted, schemas)
 
 
 @dataclass(frozen=True)
@@ -74,7 +71,7 @@ class StreamTypes:
     def of(cls, patterns: Patterns, joint: pa.Schema) -> StreamTypes:
         """Those of patterns, by the types that a version of them keeps."""
         parts = patterns.by_stream
-        wanted = {name: Wanted.from_needs(part.needs, part.stream.time_unit) for name, part in parts.items()}
+        wanted = wanted_by_stream(patterns)
         if len(parts) == 1:
             return cls(wanted, dict.fromkeys(parts, joint))
         schemas = {

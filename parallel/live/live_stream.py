@@ -18,11 +18,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from wayeb_py.clock import SYSTEM, Clock
-from wayeb_py.engine.priority_levels.validity import Validity
-from wayeb_py.engine.recogniser import Recogniser
-from wayeb_py.engine.rows.detection_id import with_id_first
-from wayeb_py.engine.rows.detection_schema import STALE
-from wayeb_py.errors import DataError, WayebError
+from wayeb_py.errors import DataError
 from wayeb_py.files.output.set_aside import BadLimit
 from wayeb_py.files.stores import Location
 from wayeb_py.parallel.health.gauge import Gauge, gauge_of
@@ -39,11 +35,11 @@ from wayeb_py.parallel.live.resume import Resumed, Resuming, Version, check_ends
 from wayeb_py.parallel.live.warming import warm
 from wayeb_py.parallel.logs.back_pressure import Capacity
 from wayeb_py.parallel.logs.log import Log
-from wayeb_py.parallel.recovery.checkpoint import Checkpoint, Manifest, begin, refuse_other
-from wayeb_py.parallel.recovery.first_start import begin_version, last_schema, mind_functions
+from wayeb_py.parallel.recovery.checkpoint import Checkpoint, Manifest
 from wayeb_py.parallel.recovery.offset import Offset
-from wayeb_py.parallel.sinks.sinks import AsideFolder, Prompt, Sink
-from wayeb_py.parallel.stream.bad_row_limit import Tolerance
+from wayeb_py.parallel.recovery.opened_stream import open_stream
+from wayeb_py.parallel.sinks.sinks import Prompt, Sink
+from wayeb_py.parallel.wire.output_schema import bound_schema, refuse_no_stream, written_schema
 from wayeb_py.patterns import Patterns
 
 MAX_ROWS = 2_000_000
@@ -81,94 +77,67 @@ def live_stream(
     at most every `interval_s`; detections leave at once where the sink takes them so. `service` says what is shed for
     whole levels. The rest is as on Spark.
     """
-    began_s, switch_s = clock.steady_s(), sys.getswitchinterval()
+    switch_s = sys.getswitchinterval()
     stop = stop or threading.Event()
+    refuse_no_stream(patterns)
     inputs = Inputs({name: logs[name] for name in patterns.by_stream})
-    if not inputs.logs:
-        raise DataError(
-            "these rules read files of facts alone, and a running stream would have nothing to wait for",
-            hint="run them as a batch: `wayeb run`",
-        )
     log = inputs.log
-    summary = StreamSummary(episodes=0 if episodes else None)
-    mind_functions(patterns, checkpoint, no_pickle, say)
-    manifest = begin(log.name, patterns, episodes, log.identity())
-    known = checkpoint.read()
+    opened = open_stream(
+        patterns, log, sink, checkpoint,
+        episodes=episodes, aside=aside, no_pickle=no_pickle, observers=observers, say=say,
+        may_go_on=lambda known: _refuse_spark(known, checkpoint.folder), clock=clock,
+    )  # fmt: skip
+    manifest, summary = opened.manifest, opened.summary
     ledger = BatchLedger(checkpoint.folder)
-    aside_folder = AsideFolder(aside or checkpoint.folder / "aside")
-    if known is not None:
-        _refuse_spark(known, checkpoint.folder)
-        refuse_other(known, manifest, checkpoint.folder)
-        batches = ledger.load()
-        check_ends(batches, known, inputs, sink, aside_folder, checkpoint.folder, say)
-        manifest = replace(known, source=manifest.source, identity=known.identity | manifest.identity)
+    if opened.is_known:
+        check_ends(ledger.load(), manifest, inputs, sink, opened.output.aside, checkpoint.folder, say)
     last = ledger.known.planned.get(ledger.known.last_done)
     log.resume(manifest.origin if last is None else last.read_from if log.keeps else last.at)
-    sink.open(manifest.stream_id, is_new=known is None and checkpoint.restart != "now")
-    committer: Committer | None = None
-    try:
-        types = inputs.find_types(patterns, last_schema(checkpoint, manifest), once, stop, say)
-        if types is None:
-            summary.end = "nothing was there to read" if once else "stopped before anything was there to read"
+    with opened.running():
+        committer: Committer | None = None
+        try:
+            types = opened.find_types(lambda before: inputs.find_types(patterns, before, once, stop, say), once)
+            if types is None:
+                return summary
+            opened.begin_version(types.joint, (patterns.names,), {"scheme": SCHEME})
+            ledger.begin(manifest.to_json())
+            number = opened.version
+            resuming = Resuming(
+                checkpoint.folder, manifest, inputs, {number: Version(patterns, types)}, episodes, idle_s is not None,
+                no_pickle, service or ServiceOptions(), clock,
+            )  # fmt: skip
+            resumed = resuming.resume(ledger.known)
+            options = LoopOptions(
+                number, manifest.origin, pa.schema([]), episodes, idle_s,
+                INTERVAL_S if interval_s is None else interval_s, max_rows, once,
+                ends=final, clocked=bool(patterns.clocked),
+            )  # fmt: skip
+            if not resuming.service.sheds:
+                say("--no-shed: nothing is shed, replaced or dropped")
+            opened.open_aside(max_bad)
+            if not log.keeps:
+                say(
+                    f"{log.name} cannot be read again, and there is no --journal: a crash loses what has arrived since "
+                    f"the last batch, {options.interval_s:g} s before it or less"
+                )
+            for observer in observers:
+                observer.began()
+            committer = Committer(Writing(opened.output, ledger, resuming.snapshots, log))
+            gauge = Gauge(log, gauge_of(log, checkpoint.folder, capacity or Capacity(events=max_rows)), clock)
+            running = _Running(inputs, sink, committer, gauge, options, resuming, clock)
+            resumed = running.settle(running.repeat_planned(resumed), number)
+            warm(patterns, types.bound)
+            memory.settle_objects()
+            sys.setswitchinterval(SWITCH_S)
+            summary.end = running.loop(resumed, number).run(stop)
+            gauge.write()
+            checkpoint.keep()
             return summary
-        if known is None:
-            manifest.origin = log.latest() if checkpoint.restart == "now" else log.earliest()
-        manifest.spread = {"scheme": SCHEME}
-        begin_version(checkpoint, manifest, patterns, (patterns.names,), types.joint, say)
-        ledger.begin(manifest.to_json())
-        number = len(manifest.pattern_versions) - 1
-        resuming = Resuming(
-            checkpoint.folder, manifest, inputs, {number: Version(patterns, types)}, episodes, idle_s is not None,
-            no_pickle, service or ServiceOptions(), clock,
-        )  # fmt: skip
-        resumed = resuming.resume(ledger.known)
-        aside_folder.open(manifest.stream_id)
-        tolerance = None if max_bad is None else Tolerance.of_stream(max_bad, aside_folder.folder, checkpoint.folder)
-        options = LoopOptions(
-            number, manifest.origin, pa.schema([]), episodes, idle_s,
-            INTERVAL_S if interval_s is None else interval_s, max_rows, once,
-            ends=final, clocked=bool(patterns.clocked),
-        )  # fmt: skip
-        if not resuming.service.sheds:
-            say("--no-shed: nothing is shed, replaced or dropped")
-        for note in patterns.knowledge.notes:
-            say(note)
-        if not log.keeps:
-            say(
-                f"{log.name} cannot be read again, and there is no --journal: a crash loses what has arrived since the "
-                f"last batch, {options.interval_s:g} s before it or less"
-            )
-        for observer in observers:
-            observer.began()
-        committer = Committer(
-            Writing(
-                ledger, sink, aside_folder, resuming.snapshots, log, manifest.stream_id, summary, observers, tolerance,
-                checkpoint.keep,
-            ),
-            clock,
-        )
-        gauge = Gauge(log, gauge_of(log, checkpoint.folder, capacity or Capacity(events=max_rows)), clock)
-        running = _Running(inputs, sink, committer, gauge, options, resuming, clock)
-        resumed = running.settle(running.repeat_planned(resumed), number)
-        warm(patterns, types.bound)
-        memory.settle_objects()
-        sys.setswitchinterval(SWITCH_S)
-        summary.end = running.loop(resumed, number).run(stop)
-        gauge.write()
-        checkpoint.keep()
-        return summary
-    except WayebError as error:
-        summary.end = str(error)
-        raise
-    finally:
-        sys.setswitchinterval(switch_s)
-        if committer is not None:
-            committer.close()
-        log.close()
-        sink.close()
-        summary.seconds = clock.steady_s() - began_s
-        for observer in observers:
-            observer.ended(summary)
+        finally:
+            sys.setswitchinterval(switch_s)
+            if committer is not None:
+                committer.close()
+            log.close()
 
 
 class _Running:
@@ -195,7 +164,8 @@ class _Running:
         names = None if planned is None else planned_names(planned)
         if is_other or (self.resuming.is_another(keeper, version) if names is None else lane_names(keeper) != names):
             keeper = self.resuming.exchange(keeper, version, names)
-        columns = with_id_first(_columns(version, self.options.episodes))
+        found = bound_schema(version.patterns, version.types.bound, self.options.episodes)
+        columns = written_schema(version.patterns, found)
         clocked = bool(version.patterns.clocked)
         options = replace(self.options, version=number, columns=columns, clocked=clocked)
         if isinstance(keeper, LiveLanes):
@@ -240,12 +210,3 @@ def _refuse_spark(known: Manifest, folder: Path) -> None:
             str(folder),
             hint="go on with --engine spark, or begin anew: another --checkpoint, or --restart",
         )
-
-
-def _columns(version: Version, episodes: bool) -> pa.Schema:
-    """The columns of everything that a version finds."""
-    recogniser = Recogniser(version.patterns, saves=False)
-    for name, schema in version.types.bound.items():
-        recogniser.bind(schema, name)
-    columns = recogniser.schema.episodes if episodes else recogniser.schema.detections
-    return columns.append(pa.field(STALE, pa.bool_())) if Validity(version.patterns).marks else columns

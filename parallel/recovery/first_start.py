@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 import pyarrow as pa
@@ -37,28 +37,36 @@ def mind_functions(patterns: Patterns, checkpoint: Checkpoint, no_pickle: bool, 
 
 
 def find_schema(
-    checkpoint: Checkpoint,
-    manifest: Manifest,
-    patterns: Patterns,
-    log: Log,
+    before: pa.Schema, patterns: Patterns, log: Log, once: bool, stop: threading.Event, say: Callable[[str], None]
+) -> pa.Schema | None:
+    """The types of the events: those of the version before, else of a sample; None if there is nothing to sample."""
+    if not has_several(patterns):
+        return _extend_schema(before, patterns.wanted, log, once, stop, say)
+    wanted = wanted_by_stream(patterns)
+    schemas = extend_schemas(by_stream(patterns, before), wanted, log.of_stream, once, stop, say)
+    return None if schemas is None else join_streams(patterns, schemas)
+
+
+def extend_schemas(
+    before: Mapping[str, pa.Schema],
+    wanted: Mapping[str, Wanted],
+    log_of: Callable[[str], Log],
     once: bool,
     stop: threading.Event,
     say: Callable[[str], None],
-) -> pa.Schema | None:
-    """The types of the events: those of the version before, else of a sample; None if there is nothing to sample."""
-    before = last_schema(checkpoint, manifest)
-    if not has_several(patterns):
-        return extend_schema(before, patterns.wanted, log, once, stop, say)
-    schemas = by_stream(patterns, before)
-    for name, wanted in wanted_by_stream(patterns).items():
-        found = extend_schema(schemas[name], wanted, log.of_stream(name), once, stop, say)
-        if found is None:
+) -> dict[str, pa.Schema] | None:
+    """The types of every stream, the known ones with those of its wanted columns among them; None if a stream has
+    nothing to sample."""
+    found: dict[str, pa.Schema] = {}
+    for name, own in wanted.items():
+        schema = _extend_schema(before[name], own, log_of(name), once, stop, say)
+        if schema is None:
             return None
-        schemas[name] = found
-    return join_streams(patterns, schemas)
+        found[name] = schema
+    return found
 
 
-def extend_schema(
+def _extend_schema(
     before: pa.Schema, wanted: Wanted, log: Log, once: bool, stop: threading.Event, say: Callable[[str], None]
 ) -> pa.Schema | None:
     """The types that are known, and those of the wanted columns among them; None if there is nothing to sample."""

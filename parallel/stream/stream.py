@@ -10,17 +10,14 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from wayeb_py.clock import SYSTEM
 from wayeb_py.engine.priority_levels.validity import Validity
-from wayeb_py.engine.rows.detection_id import with_id_first
-from wayeb_py.engine.rows.detection_schema import STALE
 from wayeb_py.errors import DataError, WayebError
 from wayeb_py.files.output.set_aside import BadLimit
 from wayeb_py.files.stores import Location
@@ -31,18 +28,19 @@ from wayeb_py.parallel.health.observer import StreamObserver
 from wayeb_py.parallel.health.stream_summary import StreamSummary
 from wayeb_py.parallel.logs.back_pressure import Capacity
 from wayeb_py.parallel.logs.log import Log
-from wayeb_py.parallel.recovery.checkpoint import Checkpoint, begin, refuse_other
-from wayeb_py.parallel.recovery.first_start import begin_version, find_schema, mind_functions
+from wayeb_py.parallel.recovery.batch_output import BatchOutput
+from wayeb_py.parallel.recovery.checkpoint import Checkpoint, Manifest
+from wayeb_py.parallel.recovery.first_start import find_schema
 from wayeb_py.parallel.recovery.ledger import Ledger, LedgerEntry
+from wayeb_py.parallel.recovery.opened_stream import open_stream
 from wayeb_py.parallel.recovery.recover import recover
-from wayeb_py.parallel.sinks.sinks import AsideFolder, Sink
+from wayeb_py.parallel.sinks.sinks import Batch, Sink
 from wayeb_py.parallel.spark.shared import require_context
-from wayeb_py.parallel.stream.bad_row_limit import Tolerance
 from wayeb_py.parallel.stream.gather import gather, marked
 from wayeb_py.parallel.stream.plan import Asked, StreamPlan, make_frame, plan_stream
 from wayeb_py.parallel.stream.source import SourceOptions
 from wayeb_py.parallel.stream.task import StreamContext
-from wayeb_py.parallel.wire.output_schema import output_schema, refuse_no_stream, refuse_service
+from wayeb_py.parallel.wire.output_schema import output_schema, refuse_no_stream, refuse_service, written_schema
 from wayeb_py.parallel.wire.overflow import Overflow
 from wayeb_py.patterns import Patterns
 
@@ -87,34 +85,29 @@ def stream(
     functions that patterns call as a pickle; with `no_pickle` such patterns are refused. More bad rows than `max_bad`
     end the stream.
     """
-    began = time.perf_counter()
     require_context(session, "a stream that reads its source itself")
     _refuse_apart(checkpoint, session.sparkContext.master or "")
     refuse_no_stream(patterns)
     refuse_service(patterns, marks=True)
-    validity = Validity(patterns)
     stop = stop or threading.Event()
-    summary = StreamSummary(episodes=0 if episodes else None)
-    mind_functions(patterns, checkpoint, no_pickle, say)
-    manifest = begin(log.name, patterns, episodes, log.identity())
-    known = checkpoint.read()
-    ledger = Ledger(checkpoint.folder)
-    entries: tuple[LedgerEntry, ...] = ()
-    aside_folder = AsideFolder(aside or checkpoint.folder / "aside")
-    if known is not None:
+
+    def may_go_on(known: Manifest) -> None:
         if checkpoint.was_mended:
             say("stream.json was lost or damaged: it is made again from the ledger")
-        refuse_other(known, manifest, checkpoint.folder)
-        entries = recover(checkpoint.folder, ledger, known, log, sink, aside_folder, say)
-        manifest = replace(known, source=manifest.source, identity=known.identity | manifest.identity)
-    sink.open(manifest.stream_id, is_new=known is None and checkpoint.restart != "now")
-    try:
-        schema = find_schema(checkpoint, manifest, patterns, log, once, stop, say)
+
+    opened = open_stream(
+        patterns, log, sink, checkpoint,
+        episodes=episodes, aside=aside, no_pickle=no_pickle, observers=observers, say=say, may_go_on=may_go_on,
+    )  # fmt: skip
+    manifest, summary = opened.manifest, opened.summary
+    ledger = Ledger(checkpoint.folder)
+    entries: tuple[LedgerEntry, ...] = ()
+    if opened.is_known:
+        entries = recover(checkpoint.folder, ledger, manifest, log, sink, opened.output.aside, say)
+    with opened.running():
+        schema = opened.find_types(lambda before: find_schema(before, patterns, log, once, stop, say), once)
         if schema is None:
-            summary.end = "nothing was there to read" if once else "stopped before anything was there to read"
             return summary
-        if known is None:
-            manifest.origin = log.latest() if checkpoint.restart == "now" else log.earliest()
         plan = plan_stream(
             scheme,
             patterns,
@@ -125,15 +118,14 @@ def stream(
             before=StreamPlan.from_json(manifest.spread) if manifest.spread else None,
         )
         say(str(plan))
-        manifest.spread = plan.to_json()
-        begin_version(checkpoint, manifest, patterns, plan.groups or (patterns.names,), schema, say)
+        opened.begin_version(schema, plan.groups or (patterns.names,), plan.to_json())
         ledger.begin(manifest.to_json(), entries)
         context = StreamContext(log, checkpoint.folder, episodes, idle_s is not None, manifest.stream_id, no_pickle)
         ends = final and (once or log.ends() is not None)
         gauge = gauge_of(log, checkpoint.folder, capacity or Capacity(events=max_rows))
         options = SourceOptions(
             context,
-            version=len(manifest.pattern_versions) - 1,
+            version=opened.version,
             origin=manifest.origin,
             max_rows=max_rows,
             idle_s=idle_s,
@@ -144,17 +136,11 @@ def stream(
             gauge=gauge,
             clocked=bool(patterns.clocked),
         )
-        aside_folder.open(manifest.stream_id)
-        tolerance = None if max_bad is None else Tolerance.of_stream(max_bad, aside_folder.folder, checkpoint.folder)
-        columns = _columns(patterns, schema, episodes)
-        if validity.marks:
-            columns = columns.append(pa.field(STALE, pa.bool_()))
+        columns = written_schema(patterns, output_schema(patterns, schema, episodes))
         overflow = Overflow(checkpoint.folder)
         overflow.clear()
-        run = _Run(sink, aside_folder, ledger, overflow, manifest.stream_id, columns, summary, observers, tolerance)
-        run.validity, run.keep = validity, checkpoint.keep
-        for note in patterns.knowledge.notes:
-            say(note)
+        opened.open_aside(max_bad)
+        run = _Run(opened.output, ledger, overflow, columns, Validity(patterns))
         # Errors of a sink are raised below: py4j would print them as well, with both languages' frames.
         logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
         session.conf.set("spark.sql.streaming.pollingDelay", f"{int(POLL_S * 1000)}ms")
@@ -174,14 +160,6 @@ def stream(
             raise as_error(failure) from failure
         checkpoint.keep()
         return summary
-    except WayebError as error:
-        summary.end = str(error)
-        raise
-    finally:
-        sink.close()
-        summary.seconds = time.perf_counter() - began
-        for observer in observers:
-            observer.ended(summary)
 
 
 # Before the first batch.
@@ -197,52 +175,36 @@ def _refuse_apart(checkpoint: Checkpoint, master: str) -> None:
         )
 
 
-def _columns(patterns: Patterns, schema: pa.Schema, episodes: bool) -> pa.Schema:
-    """The columns of all detections of the stream, in the same order in every batch."""
-    return with_id_first(output_schema(patterns, schema, episodes))
-
-
 # Batch by batch.
 @dataclass(slots=True)
 class _Run:
     """Takes a batch from Spark; keeps its error, since Spark would only show its text."""
 
-    sink: Sink
-    aside: AsideFolder
+    output: BatchOutput
     ledger: Ledger
     overflow: Overflow
-    stream_id: str
     columns: pa.Schema
-    summary: StreamSummary
-    observers: Sequence[StreamObserver]
-    tolerance: Tolerance | None = None
+    validity: Validity
     fault: Exception | None = None
-    validity: Validity | None = None
-    keep: Callable[[], None] = lambda: None
 
     def take(self, parcels: DataFrame, number: int) -> None:
         try:
             self.ledger.note(number)
             batch = gather(parcels, number, self.columns, self.overflow)
-            if self.validity is not None and self.validity.marks:
+            if self.validity.marks:
                 batch = marked(batch, self.validity, SYSTEM.wall_s())
             self.ledger.spark.settle_state()
-            self.keep()
-            failpoints.reach("sink:before")
-            self.aside.write(self.stream_id, number, batch.aside)
-            if self.tolerance is not None:
-                self.tolerance.judge(batch)
-            self.sink.write(batch)
-            self.overflow.clear()
-            failpoints.reach("sink:after")
-            self.summary.take(batch)
-            for observer in self.observers:
-                observer.took(batch)
+            self.output.write(batch, self._put)
+            self.output.count(batch)
             failpoints.reach("counted")
         except Exception as error:
             if isinstance(error, WayebError | BrokenPipeError):
                 self.fault = error
             raise
+
+    def _put(self, batch: Batch) -> None:
+        self.output.sink.write(batch)
+        self.overflow.clear()
 
 
 # Until the end.

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyarrow as pa
 
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.binding import bind_schema
+from wayeb_py.engine.priority_levels.validity import Validity
 from wayeb_py.engine.recogniser import Recogniser
+from wayeb_py.engine.rows.detection_id import with_id_first
+from wayeb_py.engine.rows.detection_schema import STALE
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.wire.event_schemas import by_stream, has_several
 
@@ -17,13 +22,24 @@ def output_schema(patterns: CompiledPatterns, events: pa.Schema, episodes: bool)
     DataError where they cannot run on them."""
     refuse_no_stream(patterns)
     if patterns.clocked or has_several(patterns):
-        recogniser = Recogniser(patterns, saves=False)
-        for name, schema in by_stream(patterns, events).items():
-            recogniser.bind(schema, name)
-        rows = recogniser.schema
-    else:
-        rows = bind_schema(patterns, events)
+        return bound_schema(patterns, by_stream(patterns, events), episodes)
+    rows = bind_schema(patterns, events)
     return rows.episodes if episodes else rows.detections
+
+
+def bound_schema(patterns: CompiledPatterns, events: Mapping[str, pa.Schema], episodes: bool) -> pa.Schema:
+    """The columns of the patterns' detections in events of these types, by stream."""
+    recogniser = Recogniser(patterns, saves=False)
+    for name, schema in events.items():
+        recogniser.bind(schema, name)
+    return recogniser.schema.episodes if episodes else recogniser.schema.detections
+
+
+def written_schema(patterns: CompiledPatterns, found: pa.Schema) -> pa.Schema:
+    """The columns that a stream writes of what was found: the id first, and last whether it left too late, where the
+    patterns ask for that."""
+    found = with_id_first(found)
+    return found.append(pa.field(STALE, pa.bool_())) if Validity(patterns).marks else found
 
 
 def refuse_no_stream(patterns: CompiledPatterns) -> None:
