@@ -16,8 +16,7 @@ from typing import Any
 from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.receive.address import Address
-from wayeb_py.parallel.receive.decoders import decoder_of
-from wayeb_py.parallel.receive.received_buffer import ReceivedBuffer
+from wayeb_py.parallel.receive.threaded_receiver import ThreadedReceiver
 
 ANSWER_S = 10.0
 
@@ -50,28 +49,16 @@ def connected(address: Address, what: str) -> Any:
     return client
 
 
-class MqttReceiver:
+class MqttReceiver(ThreadedReceiver):
     """A topic, or several by a filter (`ships/#`)."""
 
     def __init__(self, address: Address, clock: Clock = SYSTEM, say: Callable[[str], None] = lambda text: None) -> None:
-        self.address, self._clock, self._say = address, clock, say
+        super().__init__(address, clock, say)
         self._client = client_of(address, "in", clean_session=False, manual_ack=True)
         self._arrived: Queue[Any] = Queue(maxsize=1000)
-        self._closed = threading.Event()
         self.subscribed = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._store: ReceivedBuffer | None = None
 
-    @property
-    def name(self) -> str:
-        return self.address.text
-
-    @property
-    def has_ended(self) -> bool:
-        return False
-
-    def start(self, store: ReceivedBuffer) -> None:
-        self._store = store
+    def _begin(self) -> None:
         self._client.on_connect = lambda client, *facts: client.subscribe(self.address.path, qos=1)
         self._client.on_subscribe = lambda *facts: self.subscribed.set()
         self._client.on_message = lambda client, data, message: self._arrived.put(message)
@@ -82,32 +69,28 @@ class MqttReceiver:
                 f"the broker does not answer: {error.strerror or error}", self.name, hint="start it, then this again"
             ) from None
         self._client.loop_start()
-        self._thread = threading.Thread(target=self._take_in, args=(store,), name="wayeb-mqtt", daemon=True)
-        self._thread.start()
+        self._run(self._take_in)
 
-    def _take_in(self, store: ReceivedBuffer) -> None:
-        decoder = decoder_of(self.address.form, store.notes(), self._clock)()
+    def _take_in(self) -> None:
+        decoder, store, is_safe = self.decoder(), self.store, True
         while True:
             messages = [self._arrived.get()]
             while not self._arrived.empty():
                 messages.append(self._arrived.get())
             whole = [message for message in messages if message is not None]
-            lines = [line for message in whole for line in message.payload.splitlines()]
-            records = decoder.decode_all(lines)
-            is_safe = store.wait_safe(store.append(records)) if records else True
-            for message in whole if is_safe else []:
-                self._client.ack(message.mid, message.qos)
-            if len(whole) < len(messages) or not is_safe:  # None is the last
+            if is_safe:  # otherwise nothing is kept any more, and the broker sends these again after a restart
+                lines = [line for message in whole for line in message.payload.splitlines()]
+                records = decoder.decode_all(lines)
+                is_safe = store.wait_safe(store.append(records)) if records else True
+                for message in whole if is_safe else []:
+                    self._client.ack(message.mid, message.qos)
+            if len(whole) < len(messages):  # None is the last
                 return
 
-    def close(self) -> None:
-        if self._closed.is_set():
-            return
-        self._closed.set()
-        if self._store is not None:
-            self._store.release()
+    def _hang_up(self) -> None:
         self._arrived.put(None)
-        if self._thread is not None:
-            self._thread.join()
+
+    def close(self) -> None:
+        super().close()
         self._client.disconnect()
         self._client.loop_stop()

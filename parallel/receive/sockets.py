@@ -10,14 +10,14 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import threading
 from collections.abc import Callable
 
 from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.receive.address import Address
-from wayeb_py.parallel.receive.decoders import LONGEST_LINE, Decoder, decoder_of
-from wayeb_py.parallel.receive.received_buffer import ReceivedBuffer, Record, bad
+from wayeb_py.parallel.receive.decoders import LONGEST_LINE, Decoder
+from wayeb_py.parallel.receive.received_buffer import Record, bad
+from wayeb_py.parallel.receive.threaded_receiver import ThreadedReceiver
 
 READ_BYTES = 1 << 16
 LOOK_EVERY_S = 0.25  # whether it is closed
@@ -51,22 +51,12 @@ class Lines:
         return [bad("a line without an end", rest)] if rest.strip() and not self._skips else []
 
 
-class SocketReceiver:
+class SocketReceiver(ThreadedReceiver):
     """Listens at an address, or calls it, and takes in what is sent."""
 
     def __init__(self, address: Address, clock: Clock = SYSTEM, say: Callable[[str], None] = lambda text: None) -> None:
-        self.address, self._clock, self._say = address, clock, say
-        self._store: ReceivedBuffer | None = None
-        self._closed = threading.Event()
-        self._threads: list[threading.Thread] = []
-        self._socket: socket.socket | None = None
-        self._make_decoder: Callable[[], Decoder] | None = None
-        if not address.connects:
-            self._socket = _bound(address)
-
-    @property
-    def name(self) -> str:
-        return self.address.text
+        super().__init__(address, clock, say)
+        self._socket = None if address.connects else _bound(address)
 
     @property
     def port(self) -> int:
@@ -74,24 +64,13 @@ class SocketReceiver:
         assert self._socket is not None
         return int(self._socket.getsockname()[1])
 
-    @property
-    def has_ended(self) -> bool:
-        return False
-
-    def start(self, store: ReceivedBuffer) -> None:
-        self._store = store
-        self._make_decoder = decoder_of(self.address.form, store.notes(), self._clock)
+    def _begin(self) -> None:
         if self.address.kind == "udp":
-            self._begin(self._take_datagrams)
+            self._run(self._take_datagrams)
         elif self.address.connects:
-            self._begin(self._call)
+            self._run(self._call)
         else:
-            self._begin(self._accept)
-
-    def _begin(self, run: Callable[[], None]) -> None:
-        thread = threading.Thread(target=run, name=f"wayeb-{self.address.kind}", daemon=True)
-        self._threads.append(thread)
-        thread.start()
+            self._run(self._accept)
 
     def _accept(self) -> None:
         listener = self._socket
@@ -105,7 +84,7 @@ class SocketReceiver:
                 continue
             except OSError:
                 return
-            self._begin(lambda own=connection: self._take_in(own))  # type: ignore[misc]
+            self._run(lambda own=connection: self._take_in(own))  # type: ignore[misc]
 
     def _call(self) -> None:
         wait_s = AGAIN_S[0]
@@ -123,9 +102,7 @@ class SocketReceiver:
 
     def _take_in(self, connection: socket.socket) -> None:
         """Takes in what one connection sends, until either side ends it."""
-        assert self._store is not None
-        assert self._make_decoder is not None
-        lines = Lines(self._make_decoder())
+        lines, store = Lines(self.decoder()), self.store
         connection.settimeout(LOOK_EVERY_S)
         with connection:
             while not self._closed.is_set():
@@ -136,20 +113,18 @@ class SocketReceiver:
                 except OSError:
                     data = b""
                 records = lines.take(data) if data else lines.end()
-                end = self._store.append(records) if records else None
+                end = store.append(records) if records else None
                 if not data:
                     return
                 if self.address.acknowledges and end is not None:
-                    if not self._store.wait_safe(end):
+                    if not store.wait_safe(end):
                         return
                     with contextlib.suppress(OSError):
                         connection.sendall(b"%d\n" % lines.n_lines)
 
     def _take_datagrams(self) -> None:
-        receiver, store = self._socket, self._store
+        receiver, store = self._socket, self.store
         assert receiver is not None
-        assert store is not None
-        assert self._make_decoder is not None
         receiver.settimeout(LOOK_EVERY_S)
         senders: dict[object, Decoder] = {}
         while not self._closed.is_set():
@@ -163,22 +138,17 @@ class SocketReceiver:
             if decoder is None:
                 if len(senders) >= 1000:
                     senders.clear()
-                decoder = senders[sender] = self._make_decoder()
+                decoder = senders[sender] = self.decoder()
             records = decoder.decode_all(data.splitlines())
             if records:
                 store.append(records, may_drop=True)
 
-    def close(self) -> None:
-        self._closed.set()
-        if self._store is not None:
-            self._store.release()
+    def _hang_up(self) -> None:
         if self._socket is not None:
             self._socket.close()
             if self.address.kind == "unix":
                 with contextlib.suppress(OSError):
                     os.unlink(self.address.path)
-        for thread in self._threads:
-            thread.join()
 
 
 def _bound(address: Address) -> socket.socket:

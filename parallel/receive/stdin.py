@@ -8,20 +8,17 @@ import threading
 
 from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.parallel.receive.address import Address
-from wayeb_py.parallel.receive.decoders import decoder_of
-from wayeb_py.parallel.receive.received_buffer import ReceivedBuffer
 from wayeb_py.parallel.receive.sockets import LOOK_EVERY_S, READ_BYTES, Lines
+from wayeb_py.parallel.receive.threaded_receiver import ThreadedReceiver
 
 
-class StdinReceiver:
+class StdinReceiver(ThreadedReceiver):
     """Standard input, or another descriptor."""
 
     def __init__(self, address: Address, descriptor: int = 0, clock: Clock = SYSTEM) -> None:
-        self.address, self._descriptor, self._clock = address, descriptor, clock
-        self._closed = threading.Event()
+        super().__init__(address, clock)
+        self._descriptor = descriptor
         self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._store: ReceivedBuffer | None = None
 
     @property
     def name(self) -> str:
@@ -31,13 +28,11 @@ class StdinReceiver:
     def has_ended(self) -> bool:
         return self._ended.is_set()
 
-    def start(self, store: ReceivedBuffer) -> None:
-        self._store = store
-        self._thread = threading.Thread(target=self._take_in, args=(store,), name="wayeb-stdin", daemon=True)
-        self._thread.start()
+    def _begin(self) -> None:
+        self._run(self._take_in)
 
-    def _take_in(self, store: ReceivedBuffer) -> None:
-        lines = Lines(decoder_of(self.address.form, store.notes(), self._clock)())
+    def _take_in(self) -> None:
+        lines, store = Lines(self.decoder()), self.store
         while not self._closed.is_set():
             ready, _, _ = select.select([self._descriptor], [], [], LOOK_EVERY_S)
             if not ready:
@@ -51,9 +46,5 @@ class StdinReceiver:
                 store.on_arrival()
                 return
 
-    def close(self) -> None:
-        self._closed.set()
-        if self._store is not None:
-            self._store.release()
-        if self._thread is not None:
-            self._thread.join()
+    def _hang_up(self) -> None:
+        """Nothing to wake: the thread looks now and again whether it is closed."""

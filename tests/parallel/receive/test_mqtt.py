@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,6 +17,7 @@ from tests.parallel.receive.received_runs import received
 from tests.polling import poll
 from wayeb_py.parallel.receive.address import parse_address
 from wayeb_py.parallel.receive.journal import Journal
+from wayeb_py.parallel.receive.received_buffer import ReceivedBuffer
 from wayeb_py.parallel.sinks.deliveries import open_delivery
 
 amqtt = pytest.importorskip("amqtt.broker", reason="the broker amqtt is not installed")
@@ -73,3 +75,31 @@ def test_messages_come_in_and_detections_go_out(port: int, tmp_path: Path) -> No
     listener.disconnect()
     listener.loop_stop()
     assert set(got) <= {"Fast", "Swing"}
+
+
+class FullDisk(ReceivedBuffer):
+    """A buffer that can keep nothing any more."""
+
+    def wait_safe(self, offset: int) -> bool:
+        return False
+
+
+def test_a_receiver_whose_disk_is_full_ends_though_messages_still_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    from wayeb_py.parallel.receive.mqtt import MqttReceiver
+
+    receiver, acknowledged = MqttReceiver(parse_address("mqtt://127.0.0.1/cars")), []
+    for method in ("connect", "loop_start"):
+        monkeypatch.setattr(receiver._client, method, lambda *args, **options: None)
+    monkeypatch.setattr(receiver._client, "ack", lambda *facts: acknowledged.append(facts))
+    receiver.start(FullDisk())
+
+    def send_and_close() -> None:
+        for _ in range(2 * receiver._arrived.maxsize):
+            receiver._client.on_message(None, None, SimpleNamespace(payload=b"{}", mid=1, qos=1))
+        receiver.close()
+
+    thread = threading.Thread(target=send_and_close, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert acknowledged == []

@@ -1,0 +1,75 @@
+"""What is sent to this process becomes records of a buffer, in threads: the part that every receiver shares.
+
+A receiver says in `_begin` which threads take in, and in `_hang_up` how to wake those that wait for a sender.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from wayeb_py.clock import SYSTEM, Clock
+from wayeb_py.parallel.receive.address import Address
+from wayeb_py.parallel.receive.decoders import Decoder, decoder_of
+from wayeb_py.parallel.receive.received_buffer import ReceivedBuffer
+
+
+class ThreadedReceiver(ABC):
+    """Takes in what comes to an address until it is closed."""
+
+    def __init__(self, address: Address, clock: Clock = SYSTEM, say: Callable[[str], None] = lambda text: None) -> None:
+        self.address, self._clock, self._say = address, clock, say
+        self._closed = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._store: ReceivedBuffer | None = None
+        self._make_decoder: Callable[[], Decoder] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.address.text
+
+    @property
+    def has_ended(self) -> bool:
+        return False
+
+    def start(self, store: ReceivedBuffer) -> None:
+        """Begins to take in."""
+        self._store = store
+        self._make_decoder = decoder_of(self.address.form, store.notes(), self._clock)
+        self._begin()
+
+    @property
+    def store(self) -> ReceivedBuffer:
+        """Where records go."""
+        assert self._store is not None
+        return self._store
+
+    def decoder(self) -> Decoder:
+        """A decoder of one sender's lines."""
+        assert self._make_decoder is not None
+        return self._make_decoder()
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Starts the threads that take in."""
+
+    def _run(self, take_in: Callable[[], None]) -> None:
+        """Starts a thread, which `close` waits for."""
+        thread = threading.Thread(target=take_in, name=f"wayeb-{self.address.kind}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    @abstractmethod
+    def _hang_up(self) -> None:
+        """Wakes what waits for a sender; called once."""
+
+    def close(self) -> None:
+        """Takes in no more; returns when the threads have ended."""
+        if not self._closed.is_set():
+            self._closed.set()
+            if self._store is not None:
+                self._store.release()
+            self._hang_up()
+        for thread in self._threads:
+            thread.join()
