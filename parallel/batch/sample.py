@@ -25,7 +25,7 @@ COSTED_ROWS = 50_000
 MOST_MEASURED = 64  # sets of patterns
 
 
-def sample_events(reader: EventReader, wanted: Wanted | None = None, n_rows: int | None = None) -> pa.Table:
+def sample_events(reader: EventReader, wanted: Wanted | None = None) -> pa.Table:
     """Some events of the input, of all wanted columns or of those given."""
     wanted = wanted or reader.wanted
     schema = pa.schema([reader.schema.field(name) for name in wanted.names])
@@ -39,8 +39,7 @@ def sample_events(reader: EventReader, wanted: Wanted | None = None, n_rows: int
         blocks = Split((file,), 0).open(wanted, schema, reader.selection.time_range).blocks()
         try:
             for block in islice(blocks, 1):
-                piece = pa.Table.from_batches(block.batches, schema)
-                pieces.append(piece if n_rows is None else piece.slice(0, n_rows // SAMPLED))
+                pieces.append(pa.Table.from_batches(block.batches, schema))
         finally:
             blocks.close()  # type: ignore[attr-defined]
     return pa.concat_tables([schema.empty_table(), *pieces]).unify_dictionaries()

@@ -42,10 +42,10 @@ class Split:
     n_bytes: int
     numbers: tuple[int, ...] = ()  # the rank of each file in the order of arrival; empty where no caller asks
 
-    def open(self, wanted: Wanted, schema: pa.Schema, time_range: TimeRange, threads: int = 1) -> EventReader:
+    def open(self, wanted: Wanted, schema: pa.Schema, time_range: TimeRange) -> EventReader:
         """Its reader; the types are those of the whole input, which a single file may not show."""
         selection = Selection(wanted, schema, time_range, BATCH_ROWS)
-        return EventReader([open_file(file, wanted) for file in self.files], selection, threads)
+        return EventReader([open_file(file, wanted) for file in self.files], selection, threads=1)
 
     def file_with(self, key: Any, events: EventReader) -> EventFile:
         """The first of its files that has the key; the others are read for that."""

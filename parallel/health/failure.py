@@ -12,7 +12,7 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
-from wayeb_py.clock import SYSTEM, Clock
+from wayeb_py.clock import SYSTEM
 from wayeb_py.errors import DataError, PassingError, WayebError, visible
 from wayeb_py.parallel.health.log_lines import Form, LogLines
 
@@ -165,9 +165,9 @@ def _first_line(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "no message")
 
 
-def keep_details(folder: Path, error: BaseException, clock: Clock = SYSTEM) -> Path | None:
+def keep_details(folder: Path, error: BaseException) -> Path | None:
     """Writes everything known about an error to a file of its own; None where nothing can be written."""
-    path = folder / f"died-{clock.utc():%Y%m%dT%H%M%S}.log"
+    path = folder / f"died-{SYSTEM.utc():%Y%m%dT%H%M%S}.log"
     text = "".join(traceback.format_exception(error)) + "\n" + _text(error) + "\n"
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -20,6 +20,7 @@ from wayeb_py.parallel.health.stream_view import StreamView
 
 Form = Literal["text", "json"]
 JOIN_S = 2.0
+STDERR = 2  # its descriptor
 
 
 class LogLines:
@@ -56,11 +57,11 @@ def _as_json(clock: Clock, event: str, message: str, level: str, facts: dict[str
 
 
 @contextmanager
-def only_json(descriptor: int = 2) -> Iterator[None]:
+def only_json() -> Iterator[None]:
     """Makes JSON of every line on standard error meanwhile, whichever library writes it; lines that are JSON stay."""
     sys.stderr.flush()
-    real, (reading, writing) = os.dup(descriptor), os.pipe()
-    os.dup2(writing, descriptor)
+    real, (reading, writing) = os.dup(STDERR), os.pipe()
+    os.dup2(writing, STDERR)
     os.close(writing)
     translator = threading.Thread(target=_translate, args=(reading, real), name="wayeb-json", daemon=True)
     translator.start()
@@ -68,7 +69,7 @@ def only_json(descriptor: int = 2) -> Iterator[None]:
         yield
     finally:
         sys.stderr.flush()
-        os.dup2(real, descriptor)
+        os.dup2(real, STDERR)
         translator.join(JOIN_S)  # a process that we started may outlive us, and hold the other end
 
 

@@ -50,7 +50,7 @@ class Report:
 
     def __init__(self, health: Health, reporting: Reporting | None = None, every_s: float = EVERY_S) -> None:
         self.health, self.reporting = health, reporting or Reporting()
-        self.lines = LogLines(self.reporting.log or "text")
+        self.lines = LogLines(self.reporting.log or "text", clock=health.clock)
         self._screen: Screen | None = None
         self._server: MetricsServer | None = None
         self._file: MetricsFile | None = None

@@ -15,14 +15,15 @@ STEP_S, RANGE_S = 0.005, 1.0
 LEAST_STEP, LEAST_RANGE = 256, 10_000
 # Of a log that holds what it has received, and of others, where to begin reading costs as much as thousands of rows.
 SHORT_READ, LONG_READ = (0.002, 256), (0.05, 10_000)  # seconds, rows at least
+FIRST_ROWS_PER_S = 200_000.0  # before anything is measured
 _WEIGHT = 0.2  # of a new measurement
 
 
 class StepSizes:
     """The rows of steps and ranges, by the speed of the last steps."""
 
-    def __init__(self, rows_per_s: float = 200_000.0) -> None:
-        self.rows_per_s = rows_per_s
+    def __init__(self) -> None:
+        self.rows_per_s = FIRST_ROWS_PER_S
 
     def note(self, n_rows: int, seconds: float) -> None:
         """Updates the speed from a step; ignores small steps, whose time is overhead."""

@@ -99,9 +99,9 @@ def _event(row: dict[str, Any]) -> bytes:
     return json.dumps(row).encode()
 
 
-def decoder_of(form: str, notes: list[bytes], clock: Clock = SYSTEM) -> Callable[[], Decoder]:
+def decoder_of(form: str, notes: list[bytes]) -> Callable[[], Decoder]:
     """Makes a decoder for each sender, for lines of a form: ndjson, csv or nmea."""
     if form == "nmea":
         vessels = read_vessels(notes)
-        return lambda: Sentences(vessels, clock)
+        return lambda: Sentences(vessels)
     return CsvLines if form == "csv" else JsonLines

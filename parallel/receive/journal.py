@@ -30,6 +30,7 @@ from wayeb_py.files.folder_lock import hold_folder
 from wayeb_py.files.output.whole_file import sync, telling_faults
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.receive.received_buffer import BAD, LINE, NOTE, ReceivedBuffer, Record
+from wayeb_py.parallel.receive.received_buffer import MOST_BYTES as MOST_IN_MEMORY
 
 SEGMENT_BYTES = 16 << 20
 MOST_BYTES = 1 << 30  # of all segments
@@ -129,7 +130,7 @@ class Journal(ReceivedBuffer):
         self._pending += records
 
     def _is_full(self) -> bool:
-        return self._n_bytes >= self._most_bytes or self._needed_bytes >= self._most_on_disk
+        return self._n_bytes >= MOST_IN_MEMORY or self._needed_bytes >= self._most_on_disk
 
     def _count_needed(self) -> int:
         """The bytes of the segments that the stream may ask for."""

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable
 from queue import Queue
 from typing import Any
 
-from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.receive.address import Address
 from wayeb_py.parallel.receive.threaded_receiver import ThreadedReceiver
@@ -52,8 +50,8 @@ def connected(address: Address, what: str) -> Any:
 class MqttReceiver(ThreadedReceiver):
     """A topic, or several by a filter (`ships/#`)."""
 
-    def __init__(self, address: Address, clock: Clock = SYSTEM, say: Callable[[str], None] = lambda text: None) -> None:
-        super().__init__(address, clock, say)
+    def __init__(self, address: Address) -> None:
+        super().__init__(address)
         self._client = client_of(address, "in", clean_session=False, manual_ack=True)
         self._arrived: Queue[Any] = Queue(maxsize=1000)
         self.subscribed = threading.Event()

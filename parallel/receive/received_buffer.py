@@ -37,8 +37,8 @@ class ReceivedBuffer:
 
     keeps = False  # after a crash
 
-    def __init__(self, most_rows: int = MOST_ROWS, most_bytes: int = MOST_BYTES) -> None:
-        self._most_rows, self._most_bytes = most_rows, most_bytes
+    def __init__(self, most_rows: int = MOST_ROWS) -> None:
+        self._most_rows = most_rows
         self._records: list[Record] = []
         self._first = 0  # the offset of the first in memory
         self._n_bytes = 0
@@ -83,7 +83,7 @@ class ReceivedBuffer:
         self._n_bytes += sum(len(record.data) for record in kept)
 
     def _is_full(self) -> bool:
-        return len(self._records) >= self._most_rows or self._n_bytes >= self._most_bytes
+        return len(self._records) >= self._most_rows or self._n_bytes >= MOST_BYTES
 
     # For the log.
 

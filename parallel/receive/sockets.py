@@ -12,7 +12,6 @@ import os
 import socket
 from collections.abc import Callable
 
-from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.receive.address import Address
 from wayeb_py.parallel.receive.decoders import LONGEST_LINE, Decoder
@@ -54,8 +53,9 @@ class Lines:
 class SocketReceiver(ThreadedReceiver):
     """Listens at an address, or calls it, and takes in what is sent."""
 
-    def __init__(self, address: Address, clock: Clock = SYSTEM, say: Callable[[str], None] = lambda text: None) -> None:
-        super().__init__(address, clock, say)
+    def __init__(self, address: Address, say: Callable[[str], None] = lambda text: None) -> None:
+        super().__init__(address)
+        self._say = say
         self._socket = None if address.connects else _bound(address)
 
     @property

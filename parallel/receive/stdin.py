@@ -6,7 +6,6 @@ import os
 import select
 import threading
 
-from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.parallel.receive.address import Address
 from wayeb_py.parallel.receive.sockets import LOOK_EVERY_S, READ_BYTES, Lines
 from wayeb_py.parallel.receive.threaded_receiver import ThreadedReceiver
@@ -15,8 +14,8 @@ from wayeb_py.parallel.receive.threaded_receiver import ThreadedReceiver
 class StdinReceiver(ThreadedReceiver):
     """Standard input, or another descriptor."""
 
-    def __init__(self, address: Address, descriptor: int = 0, clock: Clock = SYSTEM) -> None:
-        super().__init__(address, clock)
+    def __init__(self, address: Address, descriptor: int = 0) -> None:
+        super().__init__(address)
         self._descriptor = descriptor
         self._ended = threading.Event()
 

@@ -9,7 +9,6 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.parallel.receive.address import Address
 from wayeb_py.parallel.receive.decoders import Decoder, decoder_of
 from wayeb_py.parallel.receive.received_buffer import ReceivedBuffer
@@ -18,8 +17,8 @@ from wayeb_py.parallel.receive.received_buffer import ReceivedBuffer
 class ThreadedReceiver(ABC):
     """Takes in what comes to an address until it is closed."""
 
-    def __init__(self, address: Address, clock: Clock = SYSTEM, say: Callable[[str], None] = lambda text: None) -> None:
-        self.address, self._clock, self._say = address, clock, say
+    def __init__(self, address: Address) -> None:
+        self.address = address
         self._closed = threading.Event()
         self._threads: list[threading.Thread] = []
         self._store: ReceivedBuffer | None = None
@@ -36,7 +35,7 @@ class ThreadedReceiver(ABC):
     def start(self, store: ReceivedBuffer) -> None:
         """Begins to take in."""
         self._store = store
-        self._make_decoder = decoder_of(self.address.form, store.notes(), self._clock)
+        self._make_decoder = decoder_of(self.address.form, store.notes())
         self._begin()
 
     @property

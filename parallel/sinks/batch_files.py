@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from wayeb_py.clock import SYSTEM, Clock
+from wayeb_py.clock import SYSTEM
 from wayeb_py.files.output.whole_file import sync, telling_faults
 from wayeb_py.files.stores import Location, StorePath
 
@@ -26,27 +26,25 @@ def last_batch(folder: Path, stem: str, stream_id: str) -> int:
     return max((batch for path in paths if (batch := batch_of(path, stem, stream_id)) is not None), default=-1)
 
 
-def put_away_in_store(
-    folder: StorePath, stem: str, stream_id: str, after: int, clock: Clock = SYSTEM
-) -> StorePath | None:
+def put_away_in_store(folder: StorePath, stem: str, stream_id: str, after: int) -> StorePath | None:
     """The same in a store, which has no renames: each file is copied, and then removed. A start that dies in between
     does it again."""
     paths = [path for path, _ in folder.below() if path.parent == folder]
     later = [path for path in paths if (batch := batch_of(path, stem, stream_id)) is not None and batch > after]
-    place = folder / f"_superseded-{clock.utc():%Y%m%dT%H%M%S}"
+    place = folder / _superseded()
     for path in later:
         path.copy_to(place / path.name)
         path.unlink(missing_ok=True)
     return place if later else None
 
 
-def put_away(folder: Path, stem: str, stream_id: str, after: int, clock: Clock = SYSTEM) -> Path | None:
+def put_away(folder: Path, stem: str, stream_id: str, after: int) -> Path | None:
     """Moves the files of later batches out of readers' sight; returns where to, or None if there are none."""
     paths: Iterable[Path] = sorted(folder.iterdir()) if folder.is_dir() else ()
     later = [path for path in paths if (batch := batch_of(path, stem, stream_id)) is not None and batch > after]
     if not later:
         return None
-    place = folder / f"_superseded-{clock.utc():%Y%m%dT%H%M%S}"
+    place = folder / _superseded()
     with telling_faults(folder):
         place.mkdir(exist_ok=True)
         for path in later:
@@ -54,3 +52,8 @@ def put_away(folder: Path, stem: str, stream_id: str, after: int, clock: Clock =
         sync(place)
         sync(folder)
     return place
+
+
+def _superseded() -> str:
+    """The name of a folder for what is put away now."""
+    return f"_superseded-{SYSTEM.utc():%Y%m%dT%H%M%S}"

@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.errors import PassingError
 
 MOST = 10_000  # waiting
@@ -36,10 +35,9 @@ class Outbox:
         *,
         most: int = MOST,
         say: Callable[[str], None] = lambda text: None,
-        clock: Clock = SYSTEM,
         waits: tuple[float, float] = (FIRST_WAIT_S, LONGEST_WAIT_S),
     ) -> None:
-        self._deliver, self.name, self._most, self._say, self._clock = deliver, name, most, say, clock
+        self._deliver, self.name, self._most, self._say = deliver, name, most, say
         self._waits = waits
         self._queue: deque[Any] = deque()
         self._changed = threading.Condition()

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from wayeb_py.clock import SYSTEM, Clock
+from wayeb_py.clock import SYSTEM
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -29,9 +29,9 @@ PATIENCE_S = 10.0  # with a JVM that does not answer; after that a further signa
 class Interruption:
     """What became of a signal that should end a job."""
 
-    def __init__(self, context: SparkContext, clock: Clock = SYSTEM) -> None:
+    def __init__(self, context: SparkContext) -> None:
         self.group = f"wayeb-{uuid.uuid4().hex}"
-        self._context, self._clock = context, clock
+        self._context = context
         self._before: dict[int, Any] = {}
         self._number: int | None = None  # of the signal that is noted
         self._noted_s = 0.0
@@ -50,9 +50,9 @@ class Interruption:
         if is_own and self._is_raised:
             return
         is_first = self._number is None
-        if waits_for_jvm(frame) and (is_first or is_own or self._clock.steady_s() - self._noted_s < PATIENCE_S):
+        if waits_for_jvm(frame) and (is_first or is_own or SYSTEM.steady_s() - self._noted_s < PATIENCE_S):
             if is_first:
-                self._number, self._noted_s = number, self._clock.steady_s()
+                self._number, self._noted_s = number, SYSTEM.steady_s()
                 self._noted.set()
             return
         self._raise(number, frame)

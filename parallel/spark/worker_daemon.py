@@ -35,11 +35,6 @@ def load() -> None:
     gc.freeze()
 
 
-def n_threads() -> int:
-    """How many threads this process has."""
-    return len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 1
-
-
 def _prefer_installed_pyspark() -> None:
     """Takes pyspark from where it is installed, if it is the same version: Spark names its zip first, without byte
     code."""

@@ -105,7 +105,7 @@ def open_received(
     if address.kind == "mqtt":
         from wayeb_py.parallel.receive.mqtt import MqttReceiver  # for start-up time
 
-        receiver = MqttReceiver(address, say=say)
+        receiver = MqttReceiver(address)
     elif address.kind == "stdin":
         receiver = StdinReceiver(address)
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ import wayeb_py
 from tests.cli.ended_command import Wayeb
 from tests.forecast.test_forecasts import PATTERNS, STREAM, events
 from tests.parallel.live.live_loops import TableLog
+from wayeb_py.clock import Clock
 from wayeb_py.errors import DataError
 from wayeb_py.forecast.operator import ForecastOperator
 from wayeb_py.parallel.live.live_forecasts import live_forecasts
@@ -74,6 +76,23 @@ def test_a_run_goes_on_where_the_one_before_was_stopped(model: Path, tmp_path: P
         log = TableLog(table.slice(0, end) if end else table.slice(0, 1))
         live_forecasts(forecaster(model), log, given.append, state=state, once=True)
     assert [row for some in given for row in some.to_pylist()] == as_one_batch(model, table)
+
+
+def test_the_state_is_kept_on_the_way(model: Path, tmp_path: Path) -> None:
+    given, state = list[pa.Table](), tmp_path / "soon.state"
+
+    def give(rows: pa.Table) -> None:
+        if len(given) == 5:
+            raise KeyboardInterrupt
+        given.append(rows)
+
+    clock = Clock(steady_s=count(step=30).__next__)  # at every look half a minute later
+    with pytest.raises(KeyboardInterrupt):
+        live_forecasts(
+            forecaster(model), ArrivingLog(events(4), 97), give, state=state, interval_s=30.0, clock=clock
+        )
+    live_forecasts(forecaster(model), ArrivingLog(events(4), 97), given.append, state=state)
+    assert [row for some in given for row in some.to_pylist()] == as_one_batch(model, events(4))
 
 
 def test_it_ends_when_it_is_told_to(model: Path) -> None:

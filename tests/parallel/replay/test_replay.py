@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -290,6 +291,14 @@ def test_one_partition_needs_no_sub_folder_and_a_folder_with_events_is_refused(t
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["events-000000001.parquet"]
     with pytest.raises(DataError, match="already holds events"):
         replay(recorded, FolderReplaySink(tmp_path / "out", 1), None)
+
+
+def test_a_folder_gets_a_file_for_every_interval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay_module, "SENT_ROWS", 5)
+    pq.write_table(events(20), tmp_path / "a.parquet")
+    often = FolderReplaySink(tmp_path / "often", 1, every_s=60.0, clock=Clock(steady_s=count(step=60).__next__))
+    replay(open_recorded([tmp_path / "a.parquet"], "id", "ts"), often, None)
+    assert len(list((tmp_path / "often").iterdir())) == 4
 
 
 def test_what_json_cannot_hold_plainly_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
