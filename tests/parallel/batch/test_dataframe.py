@@ -146,13 +146,17 @@ def test_a_data_frame_is_forecast_as_a_file_is(spark: SparkSession, tmp_path: Pa
     table = forecasts.events(4)
     pq.write_table(forecasts.events(), tmp_path / "history.parquet")
     learn(patterns, [str(tmp_path / "history.parquet")], tmp_path / "model", by="size")
-    operator = patterns.forecaster(tmp_path / "model", "2min", at_least=0.1)
-    expected = pa.concat_tables([operator.feed(table.combine_chunks().to_batches()[0]), operator.finish()])
+    (batch,) = table.combine_chunks().to_batches()
+    operator = patterns.forecaster(tmp_path / "model", "2min", confidence=0.4, at_least=0.1)
+    expected = pa.concat_tables([operator.feed(batch), operator.finish()])
     in_disorder = pa.concat_tables([table.slice(450), table.slice(0, 450)])
-    found = forecast(frame_of(spark, in_disorder, 3), patterns, tmp_path / "model", "2min", at_least=0.1, shards=3)
+    asked: dict[str, Any] = {"confidence": 0.4, "at_least": 0.1, "shards": 3}
+    found = forecast(frame_of(spark, in_disorder, 3), patterns, tmp_path / "model", "2min", **asked)
     assert found.columns == expected.column_names
     assert rows_of(found.toArrow()) == rows_of(expected)
     assert 0 < len(expected) < 2 * len(table)
+    usual = patterns.forecaster(tmp_path / "model", "2min", at_least=0.1).feed(batch)
+    assert rows_of(usual) != rows_of(expected), "another confidence has other intervals"
 
 
 def test_a_file_of_several_streams_has_no_forecasts(spark: SparkSession, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ pattern Dawdling := (speed < 3 and elapsed() < 30 s){4,}
 """
 
 COLUMNS = ["pattern", "place", "entity", "ts", "seq", "start_ts", "start_seq", "status", "speed"]
+OF_EPISODES = ["pattern", "place", "entity", "start_ts", "start_seq", "end_ts", "end_seq", "n_detections"]
 
 
 def make_events(n_rows: int, seed: int = 7) -> pa.Table:
@@ -66,9 +68,9 @@ def write_files(folder: Path, events: pa.Table, first: int, n_files: int) -> Non
         os.utime(path, (1_700_000_000 + first + number,) * 2)
 
 
-def rows_of(table: pa.Table) -> list[dict[str, Any]]:
+def rows_of(table: pa.Table, columns: Sequence[str] = COLUMNS) -> list[dict[str, Any]]:
     plain = table.cast(pa.schema([pa.field(f.name, _plain(f.type)) for f in table.schema]))
-    return sorted(plain.select(COLUMNS).to_pylist(), key=repr)
+    return sorted(plain.select(columns).to_pylist(), key=repr)
 
 
 def _plain(type_: pa.DataType) -> pa.DataType:

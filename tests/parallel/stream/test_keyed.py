@@ -17,7 +17,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 import wayeb_py
-from tests.parallel.stream.ship_events import SOURCE, in_process, make_events, rows_of, write_files
+from tests.parallel.stream.ship_events import OF_EPISODES, SOURCE, in_process, make_events, rows_of, write_files
+from tests.polling import poll
+from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.engine.rows.detection_id import DETECTION_ID
 from wayeb_py.errors import DataError, EventsError
 from wayeb_py.parallel.health.stream_summary import StreamSummary
@@ -74,6 +76,31 @@ def test_any_data_frame_gives_the_detections_of_one_process(
     assert total == {
         "rows": 1800, "events": counts.events, "late": counts.late, "set_aside": counts.late + counts.without_key,
     }  # fmt: skip
+
+
+def test_a_data_frame_has_places_episodes_and_silence_as_its_caller_says(
+    spark: SparkSession, patterns: Patterns, tmp_path: Path
+) -> None:
+    """The file has its events the wrong way round, and a column that says so; a second later its ships are silent."""
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    events, source = make_events(300), tmp_path / "source"
+    events = events.append_column("place", pa.array(range(len(events)))).combine_chunks()
+    turned = events.take(pa.array(range(len(events) - 1, -1, -1)))
+    write_files(source, turned, 0, 1)
+
+    recogniser = Recogniser(patterns, order="arrival", episodes=True)
+    known = recogniser.feed(events).episodes()
+    for_silence = recogniser.flush_idle(pc.unique(events["ship"]).drop_null()).episodes()
+    assert min(len(known), len(for_silence)) > 3
+    expected, found = rows_of(pa.concat_tables([known, for_silence]), OF_EPISODES), list[pa.Table]()
+    frame = spark.readStream.schema(spark.read.parquet(str(source)).schema).parquet(str(source)).repartition(2)
+    frame = recognise_stream(frame, patterns, shards=2, places=["place"], episodes=True, idle_s=0.01)
+    query = frame.writeStream.foreachBatch(lambda batch, number: found.append(batch.toArrow())).start()
+    try:
+        poll(lambda: sum(map(len, found)) >= len(expected), "the episodes", in_vain=lambda: not query.isActive)
+    finally:
+        query.stop()
+    assert rows_of(pa.concat_tables(found), OF_EPISODES) == expected
 
 
 def test_a_data_frame_without_a_column_is_refused_before_it_runs(spark: SparkSession, patterns: Patterns) -> None:

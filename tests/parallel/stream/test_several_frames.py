@@ -38,7 +38,7 @@ from tests.strategies import examples
 from wayeb_py.engine.rows.detection_id import DETECTION_ID
 from wayeb_py.errors import DataError
 from wayeb_py.parallel import recognise_stream
-from wayeb_py.parallel.stream.dataframe import PARTITION, _packing_parts
+from wayeb_py.parallel.stream.dataframe import PARTITION, _packing_parts, _partition
 from wayeb_py.parallel.stream.shard_operator import ShardPatterns, ShardQuery, _alive, _step
 from wayeb_py.parallel.wire.packer import PLACE
 from wayeb_py.parallel.wire.parcel import Parcel, from_batch, unpack
@@ -148,6 +148,8 @@ def test_two_data_frames_on_spark_with_a_restart(spark: SparkSession, tmp_path: 
         with pytest.raises(DataError, match="4 shards have each only those of some entities"):
             recognise_stream(frames, patterns, shards=4)
         n_late += run(recognise_stream(frames, patterns), tmp_path)
+    named = spark.sql("select 'west' as station, 3 as number")
+    assert named.select(_partition(named, ["station", "number"], "radar")).first() == ("radar/west/3",)
     recogniser = two.bound(patterns)
     rows = [
         row
