@@ -37,15 +37,8 @@ LEVELS = PATTERNS.replace("{2,}", "{2,} priority low").replace("emit v, k", "emi
 
 
 @pytest.fixture
-def events() -> pa.Table:
-    return make_events(600)
-
-
-@pytest.fixture
-def run(tmp_path: Path, events: pa.Table) -> LiveRun:
-    for number in range(3):
-        add_file(events.slice(200 * number, 200), tmp_path / "in", f"{number}")
-    return LiveRun(tmp_path / "run", tmp_path / "in", LEVELS)
+def run(tmp_path: Path, source: Path) -> LiveRun:
+    return LiveRun(tmp_path / "run", source, LEVELS)
 
 
 def test_priorities_change_nothing_that_is_detected_or_counted(

@@ -17,15 +17,8 @@ from wayeb_py.parallel.live import step_sizes
 
 
 @pytest.fixture
-def events() -> pa.Table:
-    return make_events(600)
-
-
-@pytest.fixture
-def run(tmp_path: Path, events: pa.Table) -> LiveRun:
-    for number in range(3):
-        add_file(events.slice(200 * number, 200), tmp_path / "in", f"{number}")
-    return LiveRun(tmp_path / "run", tmp_path / "in")
+def run(tmp_path: Path, source: Path) -> LiveRun:
+    return LiveRun(tmp_path / "run", source)
 
 
 def test_everything_that_is_there_is_found_once_and_counted(run: LiveRun, events: pa.Table) -> None:
