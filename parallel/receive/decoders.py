@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.files.discover import EventFile
-from wayeb_py.parallel.receive.received_buffer import NOTE, Record, bad
+from wayeb_py.parallel.receive.received_buffer import Note, Record, fault
 from wayeb_py.providers.nmea import SentenceReader, Vessel
 
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
@@ -39,7 +39,7 @@ class JsonLines(Decoder):
         return self.decode_all([line])
 
     def decode_all(self, lines: Iterable[bytes]) -> list[Record]:
-        return [Record(line) for line in map(bytes.strip, lines) if line]
+        return [line for line in map(bytes.strip, lines) if line]
 
 
 class CsvLines(Decoder):
@@ -54,14 +54,14 @@ class CsvLines(Decoder):
         try:
             values = next(csv.reader([line.decode("utf-8").rstrip("\r\n")]))
         except (UnicodeDecodeError, csv.Error):
-            return [bad("cannot be read", line)]
+            return [fault("cannot be read", line)]
         if self._header is None:
             self._header = [name.strip().removeprefix("\ufeff") for name in values]
             return []
         if len(values) != len(self._header):
-            return [bad(f"not as many values as the header has columns, {len(self._header)}", line)]
+            return [fault(f"not as many values as the header has columns, {len(self._header)}", line)]
         pairs = zip(self._header, values, strict=True)
-        return [Record(("{" + ", ".join(f"{json.dumps(n)}: {_json(v)}" for n, v in pairs) + "}").encode())]
+        return [("{" + ", ".join(f"{json.dumps(n)}: {_json(v)}" for n, v in pairs) + "}").encode()]
 
 
 def _json(text: str) -> str:
@@ -82,11 +82,11 @@ class Sentences(Decoder):
     def decode(self, line: bytes) -> list[Record]:
         self._number += 1
         rows, aside = self._reader.take(line, self._number)
-        records = [bad(row.reason, (row.text or "").encode()) for row in aside]
+        records: list[Record] = [fault(row.reason, (row.text or "").encode()) for row in aside]
         for mmsi in self._reader.learned:
             vessel = self._reader.vessels[mmsi]
-            records.append(Record(json.dumps([mmsi, vessel.name, vessel.type]).encode(), NOTE))
-        return records + [Record(_event(row)) for row in rows]
+            records.append(Note(json.dumps([mmsi, vessel.name, vessel.type]).encode()))
+        return [*records, *map(_event, rows)]
 
 
 def read_vessels(notes: list[bytes]) -> dict[int, Vessel]:

@@ -22,15 +22,15 @@ import zlib
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.errors import DamagedError, DataError
 from wayeb_py.files.folder_lock import hold_folder
 from wayeb_py.files.output.whole_file import sync, telling_faults
 from wayeb_py.parallel.durable import failpoints
-from wayeb_py.parallel.receive.received_buffer import BAD, LINE, NOTE, ReceivedBuffer, Record
 from wayeb_py.parallel.receive.received_buffer import MOST_BYTES as MOST_IN_MEMORY
+from wayeb_py.parallel.receive.received_buffer import Fault, Note, ReceivedBuffer, Record, bytes_of
 
 SEGMENT_BYTES = 16 << 20
 MOST_BYTES = 1 << 30  # of all segments
@@ -38,6 +38,7 @@ MOST_AGE_S = 86_400.0
 WRITER_LOOK_S = 1.0  # how often a receiver that waits for the disk looks whether the writer lives
 _MAGIC = b"wayeb-journal-1 "
 _HEAD = struct.Struct("<IIB")
+_KINDS: list[Any] = [bytes, Fault, Note]  # by the number that a record has on the disk
 
 
 class Journal(ReceivedBuffer):
@@ -96,7 +97,7 @@ class Journal(ReceivedBuffer):
         name, n_bytes, end = _head_of(path), 0, start
         for record, place in _records(path):
             n_bytes = place
-            if record.kind == NOTE:
+            if isinstance(record, Note):
                 self._notes[record.data] = None
             else:
                 end += 1
@@ -109,7 +110,7 @@ class Journal(ReceivedBuffer):
         with telling_faults(path):
             self._file = open(path, "xb")  # noqa: SIM115 (closed by close)
             self._file.write(_MAGIC + name.encode() + b"\n")
-            self._file.writelines(_framed(Record(note, NOTE)) for note in self._notes)
+            self._file.writelines(_framed(Note(note)) for note in self._notes)
             self._file.flush()
             os.fsync(self._file.fileno())
             sync(self.folder)
@@ -168,7 +169,7 @@ class Journal(ReceivedBuffer):
         with telling_faults(self.folder):
             if self._file.tell() >= self._segment_bytes:
                 self._begin_segment(self.id, self._safe)
-            self._notes |= {record.data: None for record in records if record.kind == NOTE}
+            self._notes |= {record.data: None for record in records if isinstance(record, Note)}
             framed = b"".join(map(_framed, records))
             self._file.write(framed)
             self._file.flush()
@@ -216,7 +217,7 @@ class Journal(ReceivedBuffer):
             if at >= end or after <= start:
                 continue
             for record, _ in _records(path):
-                if record.kind != NOTE:
+                if not isinstance(record, Note):
                     if start <= at < end:
                         found.append(record)
                     at += 1
@@ -249,8 +250,8 @@ class Journal(ReceivedBuffer):
 
 
 def _framed(record: Record) -> bytes:
-    checksum = zlib.crc32(record.data, record.kind)
-    return _HEAD.pack(len(record.data), checksum, record.kind) + record.data
+    data, kind = bytes_of(record), _KINDS.index(type(record))
+    return _HEAD.pack(len(data), zlib.crc32(data, kind), kind) + data
 
 
 def _has_head(path: Path) -> bool:
@@ -275,7 +276,7 @@ def _records(path: Path) -> Iterator[tuple[Record, int]]:
     while at + _HEAD.size <= len(data):
         length, checksum, kind = _HEAD.unpack_from(data, at)
         payload = data[at + _HEAD.size : at + _HEAD.size + length]
-        if len(payload) < length or kind not in (LINE, BAD, NOTE) or zlib.crc32(payload, kind) != checksum:
+        if len(payload) < length or kind >= len(_KINDS) or zlib.crc32(payload, kind) != checksum:
             return
         at += _HEAD.size + length
-        yield Record(payload, kind), at
+        yield _KINDS[kind](payload), at

@@ -15,7 +15,7 @@ from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.logs.log import Log, NoEventsError, OffsetRange, Offsets
 from wayeb_py.parallel.logs.messages import Messages, parse_messages, schema_of_objects
 from wayeb_py.parallel.receive.journal import Journal
-from wayeb_py.parallel.receive.received_buffer import BAD, LINE, ReceivedBuffer, Record
+from wayeb_py.parallel.receive.received_buffer import Fault, ReceivedBuffer, are_lines
 
 PARTITION = "0"
 SAMPLE_ROWS = 10_000
@@ -69,7 +69,7 @@ class ReceivedLog(Log):
         sample = self.store.peek(SAMPLE_ROWS)
         if not sample:
             return None
-        objects = read_objects(record.data for record in sample if record.kind == LINE)
+        objects = read_objects(record for record in sample if isinstance(record, bytes))
         if not objects:
             raise NoEventsError("nothing that has arrived is a JSON object", self.name)
         # A line may leave out what is missing, and there may be no second one yet to look at.
@@ -88,23 +88,23 @@ class ReceivedLog(Log):
     def read(self, offsets: OffsetRange, wanted: Wanted, schema: pa.Schema) -> Iterator[Block]:
         records = self.store.read(offsets.start, offsets.end)
         selection = Selection(wanted, schema, TimeRange(), max(1, len(records)))
-        if all(record.kind == LINE for record in records):
-            messages = Messages(offsets.start, None, [record.data for record in records])
+        if are_lines(records):
+            messages = Messages(offsets.start, None, records)  # type: ignore[arg-type]
             yield parse_messages(messages, self.name, selection)
             return
-        placed = [(offsets.start + n, record.data) for n, record in enumerate(records) if record.kind == LINE]
+        placed = [(offset, line) for offset, line in enumerate(records, offsets.start) if isinstance(line, bytes)]
         block = Block()
         if placed:
             numbers = [offset for offset, _ in placed]
-            values: list[bytes | None] = [data for _, data in placed]
+            values: list[bytes | None] = [line for _, line in placed]
             block = parse_messages(Messages(numbers[0], numbers, values), self.name, selection)
-        bad_rows = [self._aside(offsets.start + n, one) for n, one in enumerate(records) if one.kind == BAD]
-        block.n_rows += len(bad_rows)
-        block.aside += bad_rows
+        faults = [(offset, one) for offset, one in enumerate(records, offsets.start) if isinstance(one, Fault)]
+        block.n_rows += len(faults)
+        block.aside += [self._aside(offset, one) for offset, one in faults]
         yield block
 
-    def _aside(self, offset: int, record: Record) -> AsideRow:
-        facts = json.loads(record.data)
+    def _aside(self, offset: int, fault: Fault) -> AsideRow:
+        facts = json.loads(fault.data)
         return AsideRow(self.name, offset, facts["reason"], None, facts["text"])
 
     def forget(self, before: Offsets) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.receive.address import Address
 from wayeb_py.parallel.receive.decoders import LONGEST_LINE, Decoder
-from wayeb_py.parallel.receive.received_buffer import Record, bad
+from wayeb_py.parallel.receive.received_buffer import Record, fault
 from wayeb_py.parallel.receive.threaded_receiver import ThreadedReceiver
 
 READ_BYTES = 1 << 16
@@ -40,14 +40,14 @@ class Lines:
         records = self._decoder.decode_all(lines)
         if len(self._rest) > LONGEST_LINE:
             if not self._skips:
-                records.append(bad(f"a line of more than {LONGEST_LINE} bytes", self._rest[:200]))
+                records.append(fault(f"a line of more than {LONGEST_LINE} bytes", self._rest[:200]))
             self._rest, self._skips = b"", True
         return records
 
     def end(self) -> list[Record]:
         """What a sender left behind that went away inside a line."""
         rest, self._rest = self._rest, b""
-        return [bad("a line without an end", rest)] if rest.strip() and not self._skips else []
+        return [fault("a line without an end", rest)] if rest.strip() and not self._skips else []
 
 
 class SocketReceiver(ThreadedReceiver):

@@ -16,13 +16,13 @@ from wayeb_py.errors import DataError
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.receive import journal as journals
 from wayeb_py.parallel.receive.journal import Journal
-from wayeb_py.parallel.receive.received_buffer import ReceivedBuffer, Record
+from wayeb_py.parallel.receive.received_buffer import ReceivedBuffer, bytes_of
 
 PATTERNS = "stream cars { key id time ts in s attr v number }\npattern Fast := (v > 50)\n"
 
 
-def line(number: int) -> Record:
-    return Record(b'{"id": 1, "ts": %d, "v": 60}' % number)
+def line(number: int) -> bytes:
+    return b'{"id": 1, "ts": %d, "v": 60}' % number
 
 
 def test_one_wait_for_the_disk_serves_all_that_arrived_meanwhile(
@@ -108,10 +108,10 @@ def test_a_full_disk_ends_the_stream_and_takes_back_nothing_that_is_safe(tmp_pat
             run.end(asks=False)
     again = Journal(tmp_path / "journal")
     assert again.wait_safe(again.append([line(4)]))
-    kept = [record.data for record in again._from_disk(0, again.safe_end)]
-    assert kept[:2] == [line(0).data, line(1).data]
-    assert kept[-1] == line(4).data
-    assert set(kept[2:-1]) <= {line(2).data}  # all of it, or nothing: half of the fourth is cut off
+    kept = [bytes_of(record) for record in again._from_disk(0, again.safe_end)]
+    assert kept[:2] == [line(0), line(1)]
+    assert kept[-1] == line(4)
+    assert set(kept[2:-1]) <= {line(2)}  # all of it, or nothing: half of the fourth is cut off
     again.close()
 
 
@@ -124,5 +124,5 @@ def test_a_segment_that_a_full_disk_cut_off_in_its_first_line_is_begun_anew(n_by
     again = Journal(tmp_path)
     assert (again.id, again.safe_end) == (journal.id, 1)
     assert again.wait_safe(again.append([line(1)]))
-    assert [record.data for record in again._from_disk(0, 2)] == [line(0).data, line(1).data]
+    assert [bytes_of(record) for record in again._from_disk(0, 2)] == [line(0), line(1)]
     again.close()

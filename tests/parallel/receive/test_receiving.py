@@ -17,7 +17,7 @@ from wayeb_py.errors import DataError
 from wayeb_py.parallel.receive.address import is_address, parse_address
 from wayeb_py.parallel.receive.decoders import CsvLines, Sentences
 from wayeb_py.parallel.receive.journal import Journal
-from wayeb_py.parallel.receive.received_buffer import DROPPED, ReceivedBuffer, Record
+from wayeb_py.parallel.receive.received_buffer import DROPPED, Note, ReceivedBuffer, bytes_of
 from wayeb_py.parallel.receive.sockets import SocketReceiver
 from wayeb_py.parallel.receive.stdin import StdinReceiver
 from wayeb_py.parallel.sinks.deliveries import open_delivery
@@ -104,12 +104,12 @@ def test_sentences_are_decoded_as_in_files_and_have_the_time_of_their_arrival() 
     decoder = Sentences({}, Clock(lambda: 1_700_000_000.25))
     first, static, second, wrong = (decoder.decode(line) for line in SENTENCES)
     (event,) = first
-    assert json.loads(event.data) | {"lon": 0, "lat": 0} == {
+    assert json.loads(bytes_of(event)) | {"lon": 0, "lat": 0} == {
         "mmsi": 477553000, "ts": "2023-11-14T22:13:20.250000Z", "lon": 0, "lat": 0, "speed": 0.0, "course": 51.0,
         "heading": 181, "type": None, "name": None, "status": "moored",
     }  # fmt: skip
-    assert (static, [record.kind for record in second]) == ([], [2])  # what the two fragments say is noted
-    assert json.loads(wrong[0].data)["reason"] == "bad checksum"
+    assert (static, [type(record) for record in second]) == ([], [Note])  # what the two fragments say is noted
+    assert json.loads(bytes_of(wrong[0]))["reason"] == "bad checksum"
 
 
 def test_datagrams_with_sentences_become_events(tmp_path: Path) -> None:
@@ -185,28 +185,28 @@ def test_a_journal_keeps_what_was_acknowledged_and_a_start_reads_it(tmp_path: Pa
 
 def test_half_a_record_at_the_end_of_a_journal_is_cut_off(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
-    assert journal.wait_safe(journal.append([Record(b'{"a": 1}'), Record(b"note", 2), Record(b'{"a": 2}')]))
+    assert journal.wait_safe(journal.append([b'{"a": 1}', Note(b"note"), b'{"a": 2}']))
     journal.close()
     (_, path), *_ = journal.segments()
     whole = path.read_bytes()
     path.write_bytes(whole[:-3])
     again = Journal(tmp_path)
     assert (again.safe_end, again.notes(), again.id) == (1, [b"note"], journal.id)
-    assert again.wait_safe(again.append([Record(b'{"a": 3}')]))
-    assert [record.data for record in again._from_disk(0, 2)] == [b'{"a": 1}', b'{"a": 3}']
+    assert again.wait_safe(again.append([b'{"a": 3}']))
+    assert [bytes_of(record) for record in again._from_disk(0, 2)] == [b'{"a": 1}', b'{"a": 3}']
     again.close()
 
 
 def test_a_journal_drops_old_segments_once_nobody_needs_them(tmp_path: Path) -> None:
     journal = Journal(tmp_path, most_bytes=3000, segment_bytes=1000)
     for number in range(60):
-        end = journal.append([Record(b"%0100d" % number)], may_drop=True)
+        end = journal.append([b"%0100d" % number], may_drop=True)
         assert journal.wait_safe(end)
         if number == 20:
             journal.forget(journal.end)
     assert journal.n_dropped > 0  # what is needed alone was too large
     journal.forget(journal.end)
-    assert journal.append([Record(b"last")], may_drop=True)
+    assert journal.append([b"last"], may_drop=True)
     journal.close()
     assert sum(path.stat().st_size for _, path in journal.segments()) < 4500
     assert journal.segments()[0][0] > 0
@@ -214,22 +214,22 @@ def test_a_journal_drops_old_segments_once_nobody_needs_them(tmp_path: Path) -> 
 
 def test_a_full_store_makes_a_connection_wait_and_drops_datagrams_with_a_count() -> None:
     store = ReceivedBuffer(most_rows=2)
-    store.append([Record(b"1"), Record(b"2")])
-    store.append([Record(b"3")], may_drop=True)
+    store.append([b"1", b"2"])
+    store.append([b"3"], may_drop=True)
     assert (store.end, store.n_dropped) == (2, 1)
     store.forget(2)
-    store.append([Record(b"4")], may_drop=True)
+    store.append([b"4"], may_drop=True)
     told, last = store.read(2, 4)
-    assert json.loads(told.data) == {"reason": DROPPED, "text": "1 records"}
-    assert last.data == b"4"
+    assert json.loads(bytes_of(told)) == {"reason": DROPPED, "text": "1 records"}
+    assert bytes_of(last) == b"4"
 
 
 def test_csv_keeps_numbers_as_they_are_spelt() -> None:
     lines = CsvLines()
     assert lines.decode(b"id,v,note\r") == []
-    assert lines.decode(b'007,1.50,"a, b"\r')[0].data == b'{"id": "007", "v": 1.50, "note": "a, b"}'
-    assert lines.decode(b"7,,x")[0].data == b'{"id": 7, "v": null, "note": "x"}'
-    assert json.loads(lines.decode(b"7,8")[0].data)["reason"] == "not as many values as the header has columns, 3"
+    assert lines.decode(b'007,1.50,"a, b"\r')[0] == b'{"id": "007", "v": 1.50, "note": "a, b"}'
+    assert lines.decode(b"7,,x")[0] == b'{"id": 7, "v": null, "note": "x"}'
+    assert json.loads(bytes_of(lines.decode(b"7,8")[0]))["reason"] == "not as many values as the header has columns, 3"
 
 
 @pytest.mark.parametrize(
