@@ -97,7 +97,7 @@ class Resuming:
         if planned == () or (planned is None and not is_leveled(version.patterns, lanes)):
             schemas = version.types.bound
             return SnapshotKeeper(StreamRecogniser(version.patterns, schemas, self.episodes, states[0]))
-        keepers = [SnapshotKeeper(self._lane(version, lane, i, states[i])) for i, lane in enumerate(lanes)]
+        keepers = [SnapshotKeeper(one) for one in self._recognisers(version, lanes, states)]
         return self._lanes(version, lanes, keepers)
 
     def exchange(self, keeper: State, version: Version, planned: LaneNames | None = None) -> State:
@@ -120,13 +120,20 @@ class Resuming:
             return tuple(lane.names for lane in lanes) != names
         return isinstance(keeper, LiveLanes)
 
-    def _lane(self, version: Version, lane: Lane, number: int, snapshot: Snapshot | None) -> StreamRecogniser:
-        """The recogniser of a lane; the first counts the events of all streams, and sets aside what is none."""
-        patterns = version.patterns.part(lane.names)
-        whole = version.patterns if number == 0 else None
-        own = version.patterns.by_stream if number == 0 else patterns.by_stream
-        schemas = {name: schema for name, schema in version.types.bound.items() if name in own}
-        return StreamRecogniser(patterns, schemas, self.episodes, snapshot, whole)
+    def _recognisers(
+        self, version: Version, lanes: Sequence[Lane], snapshots: Sequence[Snapshot | None]
+    ) -> list[StreamRecogniser]:
+        """The recognisers of lanes. The first lane that reads a stream counts its events, and sets aside what is none:
+        so no lane has to look at events that only less urgent ones read."""
+        parts = [version.patterns.part(lane.names) for lane in lanes]
+        counted: list[list[str]] = [[] for _ in lanes]
+        for stream in version.patterns.by_stream:
+            counted[next((nth for nth, one in enumerate(parts) if stream in one.by_stream), 0)].append(stream)
+        found = []
+        for patterns, own, snapshot in zip(parts, counted, snapshots, strict=True):
+            schemas = {n: schema for n, schema in version.types.bound.items() if n in own or n in patterns.by_stream}
+            found.append(StreamRecogniser(patterns, schemas, self.episodes, snapshot, version.patterns, own))
+        return found
 
     def _lanes(self, version: Version, lanes: Sequence[Lane], keepers: Sequence[SnapshotKeeper]) -> LiveLanes:
         return LiveLanes(
@@ -178,10 +185,8 @@ class Resuming:
             recogniser = StreamRecogniser(version.patterns, version.types.bound, self.episodes, chains[0].whole)
             return SnapshotKeeper.of_chain(recogniser, chains[0])
         lanes = lanes_as(version.patterns, self.service, LaneOffsets.from_json(offset.levels).names)
-        keepers = [
-            SnapshotKeeper.of_chain(self._lane(version, lane, nth, chain.whole), chain)
-            for nth, (lane, chain) in enumerate(zip(lanes, chains, strict=True))
-        ]
+        recognisers = self._recognisers(version, lanes, [chain.whole for chain in chains])
+        keepers = [SnapshotKeeper.of_chain(one, chain) for one, chain in zip(recognisers, chains, strict=True)]
         restored = self._lanes(version, lanes, keepers)
         restored.restore_waiting(offset, self.inputs)
         return restored

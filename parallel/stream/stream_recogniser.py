@@ -7,7 +7,7 @@ be for the batches after it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -32,9 +32,12 @@ class StreamRecogniser:
         episodes: bool,
         snapshot: Snapshot | None,
         whole: Patterns | None = None,
+        counted: Collection[str] | None = None,
     ) -> None:
         saved = None if snapshot is None else snapshot.saved
-        self.inner = Recogniser(patterns, order="arrival", episodes=episodes, saved=saved, whole=whole)
+        self.inner = Recogniser(
+            patterns, order="arrival", episodes=episodes, saved=saved, whole=whole, counted=counted
+        )
         # Binds the patterns to the types of the events, also where no events come at first.
         self.streams: dict[str, StreamOperator] = {}
         schemas = schema if isinstance(schema, Mapping) else {next(iter(patterns.by_stream)): schema}

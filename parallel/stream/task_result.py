@@ -86,6 +86,11 @@ class TaskResult:
         self._first_s: float | None = None
         self._last_s: float | None = None
 
+    @property
+    def leads(self) -> bool:
+        """Whether events are counted, and set aside, here: of several groups of patterns the first does it."""
+        return self.group == 0
+
     def feed(self, block: Block, partition: str | None = None, stream: str | None = None) -> Iterator[Parcel]:
         """The parcels that are full after some more events; `partition` is theirs, where a clock has to know it, and
         `stream`, where there are several."""
@@ -150,13 +155,12 @@ class TaskResult:
         tally = self.recogniser.counts.since(self._before)
         tally.add(self._tally)
         tally.episodes = self._n_episodes
-        leads = self.group == 0
         times = {"first_s": self._first_s, "last_s": self._last_s, "recognise_s": self.recognise_s}
-        counted = task_counts(self.partition, self.group, tally if leads else tally.of_patterns())
-        return counted | {"ahead": self._n_ahead if leads else 0} | times
+        counted = task_counts(self.partition, self.group, tally if self.leads else tally.of_patterns())
+        return counted | {"ahead": self._n_ahead if self.leads else 0} | times
 
     def _set_aside(self, row: AsideRow) -> None:
-        if self.group == 0:
+        if self.leads:
             self._aside += render_aside(row)
 
     def _see_times(self, batch: pa.RecordBatch, name: str | None) -> None:

@@ -59,9 +59,9 @@ class Recogniser:
     `listens`: calls what `patterns.on` was given.
     saves=False: the state is never asked for, which spares work where rules read detections of events in order.
     `whole`: these are some of a file's patterns; what all of them ask of events decides what is counted and set aside.
-    `share` selects the pairs that this recogniser handles; other tasks handle the rest. `elsewhere`: rules that are
-    matched in
-    another place, for which only rows are made (`rules.leaving`).
+    `counted` are the streams whose events are counted and set aside here, by default all; another recogniser counts the
+    others. `share` selects the pairs that this recogniser handles; other tasks handle the rest. `elsewhere`: rules that
+    are matched in another place, for which only rows are made (`rules.leaving`).
     """
 
     def __init__(
@@ -79,6 +79,7 @@ class Recogniser:
         saves: bool = True,
         listens: bool = True,
         whole: CompiledPatterns | None = None,
+        counted: Collection[str] | None = None,
         share: PairShare | None = None,
         elsewhere: Collection[str] = (),
     ) -> None:
@@ -87,15 +88,18 @@ class Recogniser:
         self._on_detection, self._on_episode = on_detection, on_episode
         self._listeners: Mapping[str, Sequence[Listener]] = patterns.listeners if listens else {}
         episodes = episodes or on_episode is not None
-        parts = patterns.by_stream if whole is None else _parts_of(whole, patterns)
+        parts = patterns.by_stream if whole is None else _parts_of(whole, patterns, counted)
+        self._counted = frozenset(parts if counted is None else counted)
+        self._aside_elsewhere: Aside = []
         orders = {name: order if isinstance(order, str) else order.get(name, "arrival") for name in parts}
-        watched = {} if whole is None else _watched(whole, parts, orders)
+        accounted = {name: part for name, part in parts.items() if name in self._counted}
+        watched = {} if whole is None else _watched(whole, accounted, orders)
         is_clocked = bool(patterns.clocked or watched)
         self.counts_of = {name: Tally() for name in parts}  # by stream; the caller counts detections
         self._streams: dict[str, EntityRecogniser] = {
             name: EntityRecogniser(
                 part.single, order=orders[name], episodes=episodes, workers=workers, own_input=own_input,
-                counts=self.counts_of[name], aside=self.aside, needs=part.needs,
+                counts=self.counts_of[name], aside=self._aside_of(name), needs=part.needs,
                 stream=name, is_only=len(patterns.meaning.streams) == 1, keeps_arrived=is_clocked,
             )
             for name, part in parts.items()
@@ -147,16 +151,21 @@ class Recogniser:
 
     @property
     def counts(self) -> Tally:
-        """What became of the events of all streams."""
+        """What became of the events of the streams that are counted here, and what patterns count."""
         if not self.counts_of:
             return Tally()  # rules over files of facts read no events
-        first, *others = self.counts_of.values()
+        first, *others = (
+            own if name in self._counted else own.of_patterns() for name, own in self.counts_of.items()
+        )
         if not others:
             return first
         total = first.copy()
         for other in others:
             total.add(other)
         return total
+
+    def _aside_of(self, stream: str) -> Aside:
+        return self.aside if stream in self._counted else self._aside_elsewhere
 
     # Feeding.
 
@@ -319,6 +328,7 @@ class Recogniser:
 
     def _feed(self, name: str, batch: pa.RecordBatch, partition: str | None) -> Detections:
         operator = self._streams[name]
+        self._aside_elsewhere.clear()
         if self._clock is None:
             return self._together([(operator, operator.feed(batch))])
         is_bound = operator.event_schema is not None
@@ -340,7 +350,7 @@ class Recogniser:
             self.counts_of[name].late_for_clock += int(late.sum())
             alone = late & ~arrived.late  # the others have been set aside already
             if alone.any():
-                self.aside.append((LATE_FOR_CLOCK, arrived.rows.where(alone).batch))
+                self._aside_of(name).append((LATE_FOR_CLOCK, arrived.rows.where(alone).batch))
 
     def _clocked_on(
         self, passed: Passed, reported: Sequence[tuple[Operator, Detections]] = ()
@@ -423,14 +433,20 @@ class Recogniser:
         return result
 
 
-def _parts_of(whole: CompiledPatterns, patterns: CompiledPatterns) -> dict[str, StreamPart]:
-    """What some of a file's patterns ask of every stream that the file reads, with the columns that all ask for."""
+def _parts_of(
+    whole: CompiledPatterns, patterns: CompiledPatterns, counted: Collection[str] | None
+) -> dict[str, StreamPart]:
+    """What some of a file's patterns ask of the streams that they read, and of those that are counted here: there with
+    the columns that all of the file's patterns ask for."""
     own = patterns.by_stream
     return {
-        name: replace(own[name], needs=part.needs)
+        name: own[name]
+        if not is_counted
+        else replace(own[name], needs=part.needs)
         if name in own
         else StreamPart(part.stream, whole.of_stream(part.stream).select(()), None, part.needs, (), None)
         for name, part in whole.by_stream.items()
+        if (is_counted := counted is None or name in counted) or name in own
     }
 
 
@@ -441,7 +457,7 @@ def _watched(
     return {
         name: part
         for name, part in whole.by_stream.items()
-        if orders[name] == "arrival" and part.clocked_needs and not parts[name].clocked_needs
+        if name in parts and orders[name] == "arrival" and part.clocked_needs and not parts[name].clocked_needs
     }
 
 

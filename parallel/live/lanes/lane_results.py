@@ -1,7 +1,7 @@
 """What the lanes of a live stream find becomes tables for its output, and the counts of a batch at its end.
 
-Events are counted as they arrive, and by the first lane; every lane counts its detections, and every level what became
-of its events.
+Rows are counted as they arrive; events by the first lane that reads their stream. Every lane counts its detections, and
+every level what became of its events.
 """
 
 from __future__ import annotations
@@ -25,7 +25,12 @@ from wayeb_py.parallel.stream.task_result import count_block
 
 
 class LaneResult(BatchResult):
-    """What one lane finds in a batch, and, if it is the first, which events arrived."""
+    """What one lane finds in a batch and counts of it, and, if it is the first, which rows arrived."""
+
+    @property
+    def leads(self) -> bool:
+        """True: its recogniser counts no stream that another lane counts."""
+        return True
 
     def arrive(self, block: Block, stream: str) -> None:
         """Counts rows and what could not be read of them."""
@@ -75,7 +80,7 @@ class LaneResults:
     @property
     def aside(self) -> bytes:
         """The rows set aside, as lines."""
-        return self._own[0].aside
+        return b"".join(one.aside for one in self._own)
 
     def arrive(self, block: Block, stream: str) -> None:
         """Counts what was read."""
@@ -86,7 +91,7 @@ class LaneResults:
         return self._own[left.lane].leave(left)
 
     def counted(self, since: Offsets, until: Offsets, state_bytes: int) -> list[dict[str, Any]]:
-        """The counts of the batch, by lane; the first has those of events, partitions and levels."""
+        """The counts of the batch, by lane; the first has those of rows, partitions and levels."""
         first, *others = self._own
         counts = first.counted(since, until, state_bytes)
         counts[0][BY_LEVEL] = {level: tally.since_begin() for level, tally in self._tallies.items()}
