@@ -4,6 +4,7 @@ overload is decided again after a kill."""
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -30,6 +31,7 @@ from wayeb_py.parallel.durable.sealed_files import unseal
 from wayeb_py.parallel.health.stream_summary import StreamSummary
 from wayeb_py.parallel.live.lanes import leveled_loop
 from wayeb_py.parallel.live.lanes.live_lanes import ServiceOptions
+from wayeb_py.parallel.logs.folder import FolderLog
 from wayeb_py.parallel.logs.log import OffsetRange, Offsets
 from wayeb_py.parallel.sinks.sinks import Batch
 
@@ -58,6 +60,35 @@ def test_priorities_change_nothing_that_is_detected_or_counted(
         assert expected.counts_differ(image / "checkpoint") is None, image.name
     assert {level: numbers["waiting"] for level, numbers in summary.by_level.items()} == {"high": 0, "low": 0}
     assert summary.by_level["low"]["arrived"] == summary.by_level["low"]["done"]
+
+
+STREAMS = """stream cars { key id time ts in s lateness 5 s }
+stream vans { key id time ts in s lateness 2 s }
+pattern Fast  on cars := (v > 50){2,} priority high
+pattern Swing on vans := (v > 50) ; (v < 40) priority low
+pattern Slow  on cars := (v < 20){2,} priority low
+"""
+
+
+def test_each_stream_is_counted_once_by_the_first_level_that_reads_it(tmp_path: Path) -> None:
+    """A level has nothing to do with events of a stream that only others read."""
+    events = {"cars": make_events(300), "vans": make_events(500)}
+    for name, own in events.items():
+        add_file(own, tmp_path / name, "0")
+    n_cars, n_vans = (own.num_rows - own["ts"].null_count for own in events.values())
+    told: dict[str, tuple[Any, ...]] = {}
+    for way, text in (("levels", STREAMS), ("no levels", re.sub("priority .*", "", STREAMS))):
+        run = LiveRun(tmp_path / way, tmp_path, text)
+        summary = run.run({name: FolderLog(tmp_path / name, tmp_path / way / name) for name in events})
+        lines = [line for path in (tmp_path / way).rglob("*.ndjson") for line in path.read_text().splitlines()]
+        aside = [line for line in lines if '"reason"' in line]
+        found = sorted(map(repr, run.found().select(["pattern", "entity", "ts"]).to_pylist()))
+        told[way] = found, summary.rows, summary.events, summary.late, summary.bad, sorted(aside)
+        if way == "levels":
+            arrived = {level: numbers["arrived"] for level, numbers in summary.by_level.items()}
+            assert arrived == {"high": n_cars, "low": n_cars + n_vans}
+    assert told["levels"] == told["no levels"]
+    assert all(told["levels"])
 
 
 def test_a_pattern_that_changes_its_level_keeps_its_state(run: LiveRun, events: pa.Table, tmp_path: Path) -> None:
