@@ -1,6 +1,6 @@
-"""Functions of other languages, and what to write instead; the names of the older prefix form.
+"""A function name from another language becomes a hint what to write instead; so do the names of the older prefix form.
 
-The parser meets them as text that it cannot read, the checker as calls of functions that do not exist.
+The parser meets such names as text that it cannot read, the checker as calls of functions that do not exist.
 """
 
 from __future__ import annotations

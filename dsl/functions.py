@@ -1,9 +1,9 @@
 """The functions of the language, each declared once: its arguments, its result, what it needs, what it says.
 
-This table says how a call looks in messages, how many arguments it may have, and which part of the tree it becomes; the
-language reference prints it. The checker adds what is particular to the arguments of a function (`semantics/calls/`),
-the engine how it is evaluated, both by its name; tests hold the three to each other. A class for each function with
-methods for all of it was not taken: the language knows no evaluation.
+This table says how messages write a call, how many arguments it may have, and which part of the tree it becomes; the
+language reference prints it. The checker adds checks of each function's arguments (`semantics/calls/`),
+the engine adds the evaluation, both by name; tests hold the three to each other. *Not taken*: a class for each
+function with methods for all of it, since the language knows no evaluation.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ NUMBER_OF_MANY = 99
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """One way to call a function; a function of two ways, such as `distance`, is declared twice.
+    """One way to call a function; a function with two ways, such as `distance`, is declared twice.
 
-    `becomes` is the part of the tree that it makes of its arguments; None where the checker works it out. In a pair a
+    `becomes` is the part of the tree that the call makes of its arguments; None where the checker decides. In a pair a
     function of one entity's event takes `a` or `b` first, and `whose` says how: `both` where the call may leave it out,
     `neither` where a pair cannot ask the function.
     """
@@ -65,15 +65,15 @@ class Function:
 
     @property
     def of_several(self) -> bool:
-        """Whether it asks about the two of a pair or about members of a rule, and never about one event."""
+        """Whether the function is about the two of a pair or about members of a rule, and never about one event."""
         return "several entities" in self.needs or "members of a rule" in self.needs
 
     def accepts(self, n_arguments: int) -> bool:
-        """Whether it may be called with so many arguments."""
+        """Whether a call may have `n_arguments` arguments."""
         return len(self.takes) <= n_arguments <= (NUMBER_OF_MANY if self.more else len(self.takes))
 
 
-# Allen's relations of two intervals, from `start_ts` to `ts`, of which an event has the length 0.
+# Allen's relations of two intervals, each from `start_ts` to `ts`; that of an event has length 0.
 _ALLEN = {
     "before": "x ends before y starts",
     "meets": "x ends when y starts",
@@ -338,7 +338,7 @@ OF_NAMED_EVENTS: tuple[Function, ...] = (
     Function("distance", "distance(x)", ("event",), "number", "great-circle distance from the event that an earlier "
              "letter calls x", METRES, ("position", "a named event"), p.DistanceFrom),
 )  # fmt: skip
-"""What letters ask of an event that an earlier letter of the match names: `(R) as x`."""
+"""The functions of an event that an earlier letter of the match names: `(R) as x`."""
 
 MEASURES: dict[str, Function] = {
     measure.name: measure
@@ -356,7 +356,7 @@ MEASURES: dict[str, Function] = {
         Function("mean", "mean(x)", ("number",), "same", "that sum over the number of events that have x"),
     )
 }  # fmt: skip
-"""What `emit` computes over the events of a match, and letters over those of the match so far, by name; `min` and `max`
+"""The measures by name: `emit` computes them over the events of a match, letters over the match so far; `min` and `max`
 of several values are functions as well."""
 
 _BY_NAME: dict[str, tuple[Function, ...]] = {}
@@ -368,7 +368,7 @@ _BY_PART: dict[type[Any], Function] = {
 }
 
 USAGE: dict[str, str] = {name: ways[0].usage for name, ways in _BY_NAME.items()}
-"""How a call looks, for messages: that of the first way to call it."""
+"""How messages write a call of each function: by the first way to call it."""
 
 
 def ways_to_call(name: str) -> tuple[Function, ...]:

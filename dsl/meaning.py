@@ -99,15 +99,15 @@ Regex = Letter | Sequence | Union | Intersection | Complement | Iteration | Skip
 
 @record
 class Window:
-    """`within`: last and first event at most `seconds` apart, or at most `events` events; one of them is None."""
+    """`within`: first and last event at most `seconds` apart, or at most `events` events; one of the two is None."""
 
     seconds: Fraction | None = None
     events: int | None = None
 
 
 WhichMatches = Literal["every end", "without overlap", "from all starts", "once from each start"]
-"""Which matches a pattern reports. At every event at which matches end one of them, the shortest or the longest; the
-same without those that begin before the one reported last has ended; all of them; or the first of each start."""
+"""Which matches a pattern reports: at every event at which matches end one of them, the shortest or the longest; the
+same without those that begin before the last reported match has ended; all of them; or the first of each start."""
 
 
 @record
@@ -130,7 +130,7 @@ class Stream:
     clean: Literal["ais", "gps"] | None = None
     attributes: tuple[Attribute, ...] = ()
     motion: tuple[str, str] | None = None  # the attributes that are speed and course
-    replaces: bool = False  # of an entity's events that wait in a live stream only the newest stays
+    replaces: bool = False  # among an entity's events that wait in a live stream, only the newest stays
 
     def attribute(self, name: str) -> Attribute | None:
         """What an `attr` line says of a column."""
@@ -158,8 +158,8 @@ class Knowledge(Spanned):
 class Lookup(Spanned):
     """`lookup NAME from FILE`: a table by place and time, whose columns are the attributes `NAME.column`.
 
-    An event gets the row of the nearest place, at most `nearest_m` away, that has one of the `valid_s` seconds up to
-    the event's time; of that place the latest.
+    An event gets a row of the nearest place, at most `nearest_m` away, that has a row in the `valid_s` seconds up to
+    the event's time; among the rows of that place, the latest.
     """
 
     name: str
@@ -174,9 +174,9 @@ class Lookup(Spanned):
 class EachPair:
     """`for each [ordered] pair a, b in vessels within 1 km fresh 10 min [projected]`.
 
-    `streams` are those of a and of b, the same twice for a pair within one stream. An event is one of the pair iff both
-    have reported, neither longer than `fresh_s` ago, and they are at most `reach_m` apart. Unordered, a is the one with
-    the smaller key; ordered, both orders are looked at.
+    `streams` are those of a and of b, the same twice for a pair within one stream. An event belongs to the pair iff
+    both have reported, neither longer than `fresh_s` ago, and they are at most `reach_m` apart. Unordered, a is the one
+    with the smaller key; ordered, both orders are looked at.
     """
 
     variables: tuple[str, str]
@@ -213,12 +213,12 @@ class Pattern(Spanned):
     emit: tuple[str, ...] = ()
     each: tuple[str, str] | None = None  # (variable, places), as in `for each p in port`
     text: str = field(default="", compare=False, repr=False)
-    stream: str | None = None  # whose events it reads; that of a, where it is over pairs
+    stream: str | None = None  # the stream whose events it reads; the stream of a, where it is over pairs
     pair: EachPair | None = None
-    silence_s: Fraction | None = None  # `; silence 1 h` at the end: none of the entity's events follows for so long
-    emit_of: tuple[tuple[Role, str], ...] = ()  # of a pair: whose column each of `emit` is, and what the events call it
+    silence_s: Fraction | None = None  # `; silence 1 h` at the end: no event of the entity follows for this long
+    emit_of: tuple[tuple[Role, str], ...] = ()  # in a pair: the entity of each emitted column, and its name there
     tier: int = 1  # one more than the highest that it reads by `detected` or `since`; 1 if it reads events alone
-    silence_of: Role | None = None  # of a pair: who sends nothing; None for both
+    silence_of: Role | None = None  # in a pair: the silent entity; None for both
     measures: tuple[MeasuredColumn, ...] = ()
     which: WhichMatches = "every end"
     emit_order: tuple[str, ...] = ()  # the names of all emitted columns as the file has them, where some are measured
@@ -233,7 +233,7 @@ class Pattern(Spanned):
 
     @property
     def parts(self) -> Iterator[Any]:
-        """All that it asks of events: the parts of its regex and of its measures."""
+        """All parts of its regex and of its measures: everything that it says about events."""
         yield from walk(self.regex)
         for column in self.measures:
             yield from walk(column.value)
@@ -241,7 +241,7 @@ class Pattern(Spanned):
 
 @record
 class Expected:
-    """A detection that a test asks for: at which event, and from which if it says so."""
+    """A detection that a test expects: at which event, and from which event if the test says so."""
 
     at: int
     start: int | None = None
@@ -251,7 +251,7 @@ class Expected:
 class Example(Spanned):
     """A `test` block: each attribute's values, one an event (None is missing), times in seconds, and detections.
 
-    Of a pair, `who` says whose event each is and `streams` from which stream. `ends_s` is the time that the data reach
+    In a pair, `who` gives the entity of each event and `streams` its stream. `ends_s` is the time that the data reach
     (`ends at 3 h`): a silence that ends by then is detected.
     """
 
@@ -300,7 +300,7 @@ class Meaning:
         return (self.stream, *self.other_streams)
 
     def stream_of(self, pattern: Pattern) -> Stream:
-        """The stream whose events a pattern reads; of a pair that of a."""
+        """The stream whose events a pattern reads; for a pair, the stream of a."""
         return next((stream for stream in self.streams if stream.name == pattern.stream), self.stream)
 
 

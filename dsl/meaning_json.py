@@ -4,11 +4,11 @@ The JSON holds the checked tree and not the text of the files: patterns that a p
 was overruled on the command line, have no text of their own. A pickle would be shorter, but reading it would run
 whatever it holds.
 
-A tree may be 500 levels high, and a parser of JSON recurses: so the tree is kept flat, as steps of a stack machine,
-parts first. A step is a value as it is, or a pair of what to make and of what:
+A tree may be 500 levels high, and a parser of JSON recurses: so the file holds the tree flat, as steps of a stack
+machine, parts first. A step is a value as it is, or a pair that says what to make of the last values:
 
     ["/", "a/3"] a fraction, in hexadecimal     ["()", n] a tuple of the last n     ["source", n] the text of a number
-    ["Letter", n] a part of the tree, of the last n, which are the fields that `fields` names
+    ["Letter", n] a part of the tree: the last n are the fields that `fields` names
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def write_meaning(meaning: m.Meaning) -> str:
 
 
 def read_meaning(text: str) -> m.Meaning:
-    """The tree that was written; ValueError where the text is not that of one."""
+    """The tree that was written; ValueError where the text holds none."""
     try:
         facts = json.loads(text)
         sources = [errors.SourceText(name, text) for name, text in facts["sources"]]
@@ -86,5 +86,5 @@ def read_meaning(text: str) -> m.Meaning:
 
 
 def _make(name: str, fields: list[str], parts: list[Any]) -> Any:
-    """A part of the tree, by the names of its fields: a release that has more of them fills in the others."""
+    """A part of the tree, by the names of its fields; a release with more fields fills in the others."""
     return _CLASSES[name](**dict(zip(fields, parts, strict=True)))

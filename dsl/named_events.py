@@ -1,6 +1,6 @@
-"""Which parts of a checked regex name events (`(any) as x`), and which ask for those named, or for the match so far.
+"""Finds which parts of a checked regex name events (`(any) as x`), and which use named events or the match so far.
 
-The checker and the compiler both ask. A regex may be 500 high, so nothing here recurses (`walk` says why).
+The checker and the compiler both need it. A regex may be 500 high, so nothing here recurses (`walk` says why).
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ OfRegister = m.At | m.ElapsedSince | m.DistanceFrom
 
 
 def remembers(part: m.Regex | m.Predicate) -> bool:
-    """Whether a letter, or a predicate, asks for a named event or for the match so far."""
+    """Whether a letter, or a predicate, uses a named event or the match so far."""
     return any(isinstance(one, m.Measure | OfRegister) for one in walk(part))
 
 
 def given_in(regex: m.Regex, inside: bool = False) -> dict[str, Span]:
-    """The names that letters of a regex give, without those under `!`, which end there; or `inside` of it as well."""
+    """The names that letters of a regex give; those under `!` end there and count only if `inside`."""
     found: dict[str, Span] = {}
     waiting: list[Any] = [regex]
     while waiting:

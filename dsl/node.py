@@ -103,8 +103,7 @@ NOWHERE = Span(0, 0)
 
 @node
 class Spanned:
-    """A node that stands somewhere in a text. The place does not count: two nodes that differ in nothing else are
-    equal."""
+    """A node that stands somewhere in a text. Its span does not count: nodes that differ in nothing else are equal."""
 
     span: Span = field(default=NOWHERE, compare=False, repr=False, kw_only=True)
 
@@ -152,7 +151,7 @@ def _flatten(root: Node) -> tuple[tuple[type, Any], ...]:
 
 
 def rebuild(steps: tuple[tuple[type, Any], ...]) -> Any:
-    """The tree of which these are the steps."""
+    """The tree that these steps build."""
     stack: list[Any] = []
     for kind, value in steps:
         if kind is _Leaf:

@@ -25,8 +25,7 @@ its name."""
 
 @record
 class Attribute(Spanned):
-    """A column of the events; `kind` is None where neither the stream block nor its use reveals it: then the data
-    do."""
+    """A column of the events; `kind` is None where neither the stream block nor its use reveals it: the data decide."""
 
     name: str
     # Facts about it beside its name: two mentions are one attribute whether or not one of them shows the kind.
@@ -135,7 +134,7 @@ class FunctionCall(Node):
 class Since:
     """`since(P)`: seconds since P was last detected for this entity, 0 at that event; missing before the first.
 
-    `each`: P and the pattern that asks are over the same places, and P at the row's place is meant.
+    `each`: P and the pattern that reads it are over the same places, and P at the row's place counts.
     """
 
     pattern: str
@@ -208,12 +207,12 @@ class Age:
 
 @record
 class Separation:
-    """`distance(a, b)`: metres between the two; this and the following are measured after `projected` moved them on."""
+    """`distance(a, b)`: metres between the two; with `projected`, this and what follows are of the moved positions."""
 
 
 @record
 class Bearing:
-    """`bearing(a, b)`: degrees from the one to the other, 0 to 360 from north."""
+    """`bearing(a, b)`: degrees from the first to the second, 0 to 360 from north."""
 
     origin: Role
     target: Role
@@ -231,7 +230,7 @@ class Cpa:
 
 @record
 class Tcpa:
-    """`tcpa(a, b)`: seconds until then; 0 where it is past."""
+    """`tcpa(a, b)`: seconds until their closest point of approach; 0 where it is past."""
 
 
 @record
@@ -282,7 +281,7 @@ class Missing(Node):
 
 @record
 class Near:
-    """The position is at most so many metres from one of the places."""
+    """The position is at most `distance_m` metres from one of the places."""
 
     places: Places | Point
     distance_m: Fraction
@@ -304,7 +303,7 @@ class Crossed:
 
 @record
 class Passed:
-    """`passed(buoy, 500 m)`: that way comes so near to one of the places."""
+    """`passed(buoy, 500 m)`: the way from the entity's previous position to this one comes this near to a place."""
 
     places: Places | Point
     distance_m: Fraction

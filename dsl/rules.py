@@ -48,9 +48,9 @@ class Facts(Spanned):
 class Member(Spanned):
     """`x: NAME`: one row of what NAME stands for, in every match.
 
-    `columns` are those that the rule asks for, with their kinds and units; `position` are the two of them that say
-    where a row is. `lasts_s` is how far `ts` can be from `start_ts`, `delay_s` how long after `ts` a row may become
-    known; None where nothing bounds it, and of `matches`, whose own rule tells both.
+    `columns` are those that the rule reads, with their kinds and units; `position` are the two of them that say where a
+    row is. `lasts_s` is how far `ts` can be from `start_ts`, `delay_s` how long after `ts` a row may become known; None
+    where nothing bounds it, and for `matches`, whose own rule determines both.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Member(Spanned):
 
 @record
 class Condition(Spanned):
-    """One of the predicates that `and` joins; `text` is what the file writes, of which it may be a part.
+    """One of the predicates that `and` joins; `text` is the part of the file that it comes from.
 
     `r.ts <= i.ts` and `i.ts < p.ts` are the two conditions of `i.ts in r.ts .. p.ts`, each with all of that text.
     """
@@ -93,7 +93,7 @@ class Unless(Spanned):
 
 @record
 class RuleColumn:
-    """A column that a rule emits: its name, whose it is, and what the rows of that member call it."""
+    """A column that a rule emits: its name, its member, and what the rows of that member call it."""
 
     name: str
     member: str
@@ -111,8 +111,8 @@ LEVELS: tuple[Level, ...] = ("high", "normal", "low")
 class Service:
     """The quality of service of a pattern or rule in a live stream; where nothing is live it changes nothing.
 
-    `valid_s`: a detection that leaves later than that after its last event, of a rule after the earliest of its
-    members, is stale, and is `dropped` or marked. `shed_s`: events that have waited longer are skipped.
+    `valid_s`: a detection that leaves more than this after its last event is stale, and is `dropped` or marked; for a
+    rule the time counts from the earliest of its members. `shed_s`: events that have waited longer are skipped.
     """
 
     level: Level = "normal"
@@ -128,7 +128,7 @@ USUAL_SERVICE = Service()
 class Rule(Spanned):
     """A choice of one row for each member for which the conditions hold and no `unless` does.
 
-    `once_for` are members: of the matches with the same rows of these only the first that is decided counts.
+    `once_for` are members: among matches with the same rows of these, only the first that is decided counts.
     `within_s` bounds the greatest `ts` less the least `start_ts` of all rows, those of an `unless` included. A rule
     over what stands is `kept`: its matches begin and end. `text` is all that follows the name, `span` that of the name.
     """
@@ -148,7 +148,7 @@ class Rule(Spanned):
     service: Service = USUAL_SERVICE
 
     def member(self, name: str) -> Member:
-        """The member of a name, its own or that of an `unless`."""
+        """The member with this name, of the rule itself or of an `unless`."""
         every = (*self.members, *(member for unless in self.unless for member in unless.members))
         return next(member for member in every if member.name == name)
 
@@ -158,9 +158,9 @@ class Rule(Spanned):
 
 @record
 class GivenRow:
-    """A row of a test: of what the member ranges over, its values (None is missing) and its times in seconds.
+    """A row of a test: what the member ranges over, the row's values (None is missing) and its times in seconds.
 
-    A fact has no time before it changes: `ts_s` is None. `op` is `-` for one that ends.
+    A fact has no time before it changes: `ts_s` is None. `op` is `-` for a fact that ends.
     """
 
     member: str
@@ -172,7 +172,7 @@ class GivenRow:
 
 @record
 class ExpectedMatch:
-    """A match that a test asks for: the row of each member by its number, and the times that it says.
+    """A match that a test expects: the row of each member by its number, and the times that it says.
 
     Only a kept rule has an `op`.
     """

@@ -1,8 +1,8 @@
-"""The tree of `meaning` is walked and rebuilt here, and nowhere else: one walk, one transform, both without recursion.
+"""Walks and rebuilds the tree of `meaning`, the only place that does: one walk, one transform, both without recursion.
 
 A part is anything that a regex, a predicate or a value is made of, down to attributes, constants and places. What a
 part holds follows from its fields, so a class that `meaning` gains is walked without another line. A method for each
-class (a visitor) was not taken: every caller asks for two or three classes and skips the others.
+class (a visitor) was not taken: every caller wants two or three classes and skips the others.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from wayeb_py.dsl.node import compared_fields
 
 _Part = TypeVar("_Part")
-# Asked for every field of every part, of a few dozen classes.
+# Cached, since every field of every part needs it, and there are only a few dozen classes.
 _is_part_class: Any = cache(is_dataclass)
 
 

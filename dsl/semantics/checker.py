@@ -2,7 +2,7 @@
 
 The stages, in order. The declarations of all files are gathered by name. The stream blocks say what the events hold.
 The `let`s are put in an order in which each needs only earlier ones. Everything is resolved, and once more where uses
-reveal the kinds of attributes that no `attr` line declares. Patterns that ask for others, and rules, get their tiers.
+reveal the kinds of attributes that no `attr` line declares. Patterns that read others, and rules, get their tiers.
 The checker reports what the conditions of rules leave open. Tests are checked last, since they need the kinds.
 
 What checks rules and facts is imported where a file has some, for start-up time.
@@ -35,8 +35,8 @@ def check(
     errors: Iterable[Diagnostic] = (),
     sizes: Mapping[str, int] | None = None,
 ) -> m.Meaning:
-    """What the files mean together; raises PatternError with everything that is wrong, the `errors` found before
-    included.
+    """What the files mean together; raises PatternError with everything that is wrong, including the `errors` found
+    before.
 
     `sizes` are the numbers of rows of streams, patterns and facts, by name, where they are known.
     """

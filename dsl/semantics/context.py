@@ -1,7 +1,7 @@
 """Where an expression stands while it is checked: its file, the names in scope, its `for each`, and where errors go.
 
 The walk over expressions (`resolve`) and the checks of each kind of expression (`letters`, `quantities`, `calls`) share
-it, so that the checks know nothing of the walk.
+this context, so that the checks know nothing of the walk.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from wayeb_py.errors import Note, SourceText, Span
 
 
 class Context:
-    """The scope of one stream, and of one expression at a time its file and what it is repeated for."""
+    """The scope of one stream, and for one expression at a time its file and its `for each`."""
 
     of_whole_match = False  # whether measures are of the whole match, and not of the match so far
 
@@ -60,7 +60,7 @@ class Context:
         return "" if self.pair is None else f"{self.pair.meaning.variables[0]}, "
 
     def moved_time(self, node: t.Arithmetic, left: Valued, right: Valued) -> Result | None:
-        """A time moved by a length of time; only rules have such."""
+        """A time moved by a length of time; only rules have it."""
         return None
 
     def want_kind(self, result: Valued, kind: m.Kind, span: Span) -> bool:
@@ -73,7 +73,7 @@ class Context:
         return True
 
     def scope_of(self, value: m.Value) -> Scope:
-        """The scope of the stream that a column is of."""
+        """The scope of the stream that a column belongs to."""
         while isinstance(value, m.Previous):
             value = value.operand
         return self.pair.scopes[value.role] if self.pair is not None and isinstance(value, m.Of) else self.scope

@@ -96,7 +96,7 @@ def _streams_of(pattern: t.Pattern, scopes: Mapping[str | None, Scope]) -> list[
 
 
 def _streams(line: t.TestLine, names: Sequence[str | None], source: SourceText, report: Diagnostics) -> tuple[str, ...]:
-    """From which stream each event is, as the line `on:` says."""
+    """The stream of each event, as the line `on:` says."""
     for item in line.items:
         if item.text not in names:
             known = " and ".join(f"`{name}`" for name in names)
@@ -232,7 +232,7 @@ def _times(line: t.TestLine, source: SourceText, report: Diagnostics) -> tuple[F
 
 
 def read_seconds(item: t.Item, source: SourceText, report: Diagnostics) -> Fraction | None:
-    """A time of a test in seconds; None, and a report, if it is none."""
+    """A time of a test in seconds; None, and a report, if the word is no time."""
     instant = read_instant(item.text)
     if instant is not None:
         return instant

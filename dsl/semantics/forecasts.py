@@ -1,4 +1,4 @@
-"""`forecast P within 30 min with 0.7` becomes its meaning: of a pattern of one entity, a horizon and a share."""
+"""`forecast P within 30 min with 0.7` becomes its meaning: a pattern of one entity, a horizon and a share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`for each pair`: whose streams it names, and whether a condition treats the two alike."""
+"""Checks `for each pair`: which streams it names, and whether a condition treats the two alike."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def pairing_of(
     factor = UNITS[each.within.unit or "m"].factor
     fresh_s = each.fresh.value * UNITS[each.fresh.unit or "s"].factor
     made = m.EachPair(each.variables, streams, each.within.value * factor, fresh_s, each.ordered, each.projected)
-    # The results of its `let`s are those of this pattern: `a` means another entity in the next.
+    # The results of `let`s belong to this pattern: `a` means another entity in the next.
     first = replace(scopes[streams[0]], results=dict(scopes[streams[0]].results))
     second = first if streams[1] == streams[0] else scopes[streams[1]]
     pair = Pairing(made, {"a": first, "b": second})
@@ -99,7 +99,7 @@ _FLIPPED: dict[str, m.Comparator] = {">": "<", ">=": "<=", "<": ">", "<=": ">=",
 
 
 def warn_of_asymmetry(pattern: m.Pattern, each: t.EachPair, source: SourceText, report: Diagnostics) -> None:
-    """Warns where a condition of an unordered pair asks something of a and not of b: a is only the one with the smaller
+    """Warns where a condition of an unordered pair is about a and not about b: a is only the one with the smaller
     key."""
     pair = pattern.pair
     if pair is None or pair.ordered or pair.streams[0] != pair.streams[1]:
@@ -131,8 +131,7 @@ def _swapped(part: Any) -> Any:
 
 
 def _canonical(regex: m.Regex) -> m.Regex:
-    """The regex in one of the ways in which it could be written: parts whose order says nothing are sorted by their
-    text."""
+    """The regex in one of the ways in which it could be written: parts whose order means nothing are sorted by text."""
     return transform(regex, _sorted)
 
 

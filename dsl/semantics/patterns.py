@@ -56,7 +56,7 @@ def resolve_all(
 def _used_on(stream: str | None, scopes: Scopes, gathered: DeclaredNames) -> set[str] | None:
     """The `let`s that patterns on a stream use; None, for all, where it is the only one.
 
-    One that no pattern uses belongs to the first stream.
+    A `let` that no pattern uses belongs to the first stream.
     """
     if len(scopes) == 1:
         return None
@@ -102,7 +102,7 @@ def members_of_rules(gathered: DeclaredNames) -> set[str]:
 
 
 def _lets_naming(variables: set[str], ordered: Sequence[tuple[t.Let, SourceText]]) -> set[str]:
-    """The `let`s that name one of several, or use another such `let`."""
+    """The `let`s that name one of the `variables`, or use another such `let`."""
     found: set[str] = set()
     for let, _ in ordered if variables else ():
         if names_in(let.body) & found or any(_names_one(part, variables) for part in _expressions(let.body)):
@@ -222,7 +222,7 @@ def _window(pattern: t.Pattern) -> m.Window | None:
 
 
 def _which(scope: Scope, pattern: t.Pattern, source: SourceText) -> m.WhichMatches:
-    """Which matches a pattern reports; every start of them needs a window, which says how long it must be kept."""
+    """Which matches a pattern reports; reporting every start needs a window, which bounds how long a start is kept."""
     if pattern.which is None:
         return "every end"
     words = cast(m.WhichMatches, pattern.which.words)
@@ -238,7 +238,7 @@ def _which(scope: Scope, pattern: t.Pattern, source: SourceText) -> m.WhichMatch
 
 
 def _silence_s(scope: Scope, pattern: t.Pattern, pair: Pairing | None, source: SourceText) -> Fraction | None:
-    """How long nothing may follow; after the end of a word as long as its stream remembers entities."""
+    """How long nothing may follow; for `$`, the end of a word, as long as the stream remembers entities."""
     if pattern.silence is None:
         return None
     is_end = isinstance(pattern.silence, t.WordEnd)

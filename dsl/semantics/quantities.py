@@ -247,7 +247,7 @@ def compare(c: Context, node: t.Compare, parts: list[Result]) -> Result:
 
 
 def looked_up(c: Context, predicate: m.Predicate, span: Span, *values: Valued) -> Predicated:
-    """The predicate, and whether it asks for the position."""
+    """The predicate, and whether it uses the position."""
     lookups = ((c.source, span),) if any(value.looks_up for value in values) else ()
     return Predicated(predicate, lookups)
 

@@ -73,7 +73,7 @@ class Resolver(Context):
         return done[0]
 
     def grown(self, node: t.Expression, parts: Sequence[Result], result: Result) -> Result:
-        """The result with its height and size, which the limits are about."""
+        """The result with its height and size, which the limits bound."""
         if isinstance(result, Wrong):
             return result
         height = 1 + max(part.height for part in parts)
@@ -105,17 +105,17 @@ class Resolver(Context):
             if measure_of(node) is not None:
                 return parts
             if node.function == "elapsed" and self.pair is None:
-                return ()  # its argument would be an event that no letter names
+                return ()  # the argument would be an event that no letter names
             if node.function not in USAGE and node.function not in self.scope.functions:
                 return ()  # an unknown function could make anything of its arguments
             ways = ways_to_call(node.function)
             if self.pair is not None:
                 parts = parts[len(entities_of(self.pair, node)) :]
             elif ways and all(way.of_several for way in ways):
-                return ()  # its arguments are entities, of which there is one
+                return ()  # the arguments are entities, and here there is only one
             named = {need for way in ways for need in way.needs}
             if named & {"places", "other patterns"} and parts and isinstance(parts[0], t.Name):
-                return parts[1:]  # its call looks it up among the knowledge, or the patterns
+                return parts[1:]  # the check of the call looks the first one up among the knowledge, or the patterns
         return parts
 
     def is_hyphenated(self, node: t.Arithmetic) -> bool:
@@ -180,7 +180,7 @@ class Resolver(Context):
         return self.attribute(scope, name, node.span)
 
     def declared(self, node: t.Name) -> Result | None:
-        """What a name means that a declaration gives: a `let`, or places; None where no declaration has it."""
+        """What a declared name means, a `let` or places; None where no declaration has the name."""
         if node.name in self.scope.lets:
             return self.let(node)
         if node.name in self.scope.broken:
@@ -249,7 +249,7 @@ class Resolver(Context):
         return replace(result, height=height, size=size)
 
     def fits_a_pair(self, node: t.Name, result: Result) -> bool:
-        """Whether a `let` is free of claims about one entity's event alone; a report if it is not."""
+        """Whether a `let` says nothing about one entity's event alone; a report if it does."""
         meaning = getattr(result, "value", None) or getattr(result, "predicate", None) or getattr(result, "regex", None)
         bare = next((part for part in walk(meaning) if isinstance(part, m.Attribute) or needs(part, "position")), None)
         if bare is None or self.pair is None:

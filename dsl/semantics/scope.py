@@ -119,16 +119,16 @@ class Scope:
     stream_is_broken: bool = False  # its block could not be read, so nothing that it lacks is an error
     kinds: Kinds = field(default_factory=Kinds)
     lets: dict[str, tuple[t.Let, SourceText]] = field(default_factory=dict)
-    results: dict[str, Result] = field(default_factory=dict)  # of the lets
+    results: dict[str, Result] = field(default_factory=dict)  # what each `let` means
     broken: set[str] = field(default_factory=set)  # names whose declaration could not be read
     knowledge: dict[str, m.Knowledge] = field(default_factory=dict)
     lookups: dict[str, m.Lookup] = field(default_factory=dict)
-    mentioned: set[str] = field(default_factory=set)  # attributes that some expression asks for
+    mentioned: set[str] = field(default_factory=set)  # attributes that some expression reads
     patterns: dict[str, tuple[t.Pattern, SourceText]] = field(default_factory=dict)
     broken_patterns: set[str] = field(default_factory=set)
     rules: dict[str, tuple[t.Rule, SourceText]] = field(default_factory=dict)
-    lets_of_pairs: set[str] = field(default_factory=set)  # those that name an entity of some pair
-    lets_of_rules: set[str] = field(default_factory=set)  # those that name a member of some rule
+    lets_of_pairs: set[str] = field(default_factory=set)  # `let`s that name an entity of some pair
+    lets_of_rules: set[str] = field(default_factory=set)  # `let`s that name a member of some rule
 
 
 @dataclass(slots=True)

@@ -1,5 +1,4 @@
-"""A stream block becomes the facts about its events: key, time, position, motion, attributes, and how disorder is
-treated."""
+"""A stream block becomes the facts about its events: key, time, position, motion, attributes, and order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patterns that ask what other patterns detect get tiers: the engine recognises each after those that it reads.
+"""Patterns that read what other patterns detect get tiers: the engine recognises each after those that it reads.
 
 The tier of a pattern is one more than the highest that it reads. A circle has no such order, and becomes an error that
 shows the way round.
@@ -15,7 +15,7 @@ from wayeb_py.errors import Note
 
 
 def read_by(pattern: m.Pattern) -> list[str]:
-    """The patterns that a pattern asks for, in the order of its text."""
+    """The patterns that a pattern reads, in the order of its text."""
     asked = (part.pattern for part in pattern.parts if isinstance(part, m.Detected | m.Since))
     return list(dict.fromkeys(asked))
 

@@ -38,7 +38,7 @@ class Valued:
 
 @dataclass(slots=True)
 class Predicated:
-    """A predicate; `lookups` are the places where it asks for the position, `unguarded` those of them that are negated
+    """A predicate; `lookups` are the spans where it uses the position, `unguarded` those of them that are negated
     without a guard for a missing position.
 
     `placed` says that the predicate holds only of events with a position, `placed_unless` that its negation does.

@@ -127,7 +127,7 @@ class _Reader:
         return token.kind == "end" or (token.text == ";" and lexicon.begins_silence(self.tokens, self.at + 1))
 
     def closes_later(self) -> bool:
-        """Whether the open bracket is closed after the clause that stands here."""
+        """Whether the open bracket closes after the clause that stands here."""
         depth = 0
         for token in self.tokens[self.at :]:
             if token.kind == "sign" and token.text in "()":

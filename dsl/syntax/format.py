@@ -49,7 +49,7 @@ def format_text(text: str) -> str:
 
 
 def _head_widths(text: str, declarations: tuple[t.Declaration, ...]) -> list[int]:
-    """How wide the part before `=`, `:=` or `from` is: the same for declarations of one kind on lines that follow."""
+    """How wide the part before `=`, `:=` or `from` is: the same for declarations of one kind on consecutive lines."""
     widths = [0] * len(declarations)
     run: list[int] = []
     for i, declaration in enumerate(declarations):

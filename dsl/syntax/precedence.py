@@ -27,7 +27,7 @@ def tightness(expression: t.Expression) -> int:
 
 
 def enclosed(expression: t.Expression, at_least: int) -> t.Expression:
-    """The expression, in parentheses where it binds less tightly than asked for."""
+    """The expression, in parentheses where it binds less tightly than `at_least`."""
     return expression if tightness(expression) >= at_least else t.Parentheses(expression)
 
 

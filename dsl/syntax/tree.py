@@ -65,7 +65,7 @@ class Forget(Tree):
 
 @node
 class Dedupe(Tree):
-    """`dedupe`: of rows with one entity and time only the first stays."""
+    """`dedupe`: only the first of several rows with one entity and time stays."""
 
 
 @node
@@ -84,7 +84,7 @@ class Motion(Tree):
 
 @node
 class Replace(Tree):
-    """`replace`: of an entity's events that wait in a live stream only the newest stays."""
+    """`replace`: among an entity's events that wait in a live stream, only the newest stays."""
 
 
 StreamLine = Key | Time | Position | Motion | Attr | Order | Lateness | Forget | Dedupe | Clean | Replace

@@ -36,7 +36,7 @@ def numbers(c: Context, node: t.Call, parts: Sequence[Result]) -> list[Valued] |
 
 
 def has_position(c: Context, node: t.Call) -> bool:
-    """Whether the stream has the position that a function asks for; a report if not."""
+    """Whether the stream has the position that a function needs; a report if not."""
     if c.scope.stream.position is not None or c.scope.stream_is_broken:
         return True
     c.error(

@@ -29,7 +29,7 @@ COLUMNS_OF_A_CLOCK = ("other", "decided_ts")
 
 @dataclass(slots=True)
 class Emitted:
-    """Columns of the last event, of a pair with whose they are; measures; and the names of all, in their order."""
+    """Columns of the last event (in a pair, with the entity of each), measures, and the names of all in their order."""
 
     columns: tuple[str, ...] = ()
     of: tuple[tuple[m.Role, str], ...] = ()
@@ -40,7 +40,7 @@ class Emitted:
 def emitted_by(
     scope: Scope, pattern: t.Pattern, source: SourceText, each: tuple[str, str] | None, pair: Pairing | None
 ) -> Emitted:
-    """What the `emit` of a pattern says; what is wrong in it is reported and left out."""
+    """What the `emit` of a pattern says; reports what is wrong in it and leaves it out."""
     found = Emitted()
     resolver = _MatchResolver(scope)
     for item in pattern.emit.columns if pattern.emit is not None else ():

@@ -12,7 +12,8 @@ from wayeb_py.dsl.semantics.typed_expressions import WRONG, Result, Valued, Wron
 from wayeb_py.dsl.syntax import tree as t
 
 CHECKS: dict[str, Check] = values.CHECKS | places.CHECKS | patterns.CHECKS
-"""By the name of the function; one that is not here takes no arguments, and its declaration says everything."""
+"""The checks by the name of the function; a function without a check takes no arguments, and its declaration
+suffices."""
 
 
 def call_of_one(c: Context, node: t.Call, parts: Sequence[Result]) -> Result:

@@ -1,4 +1,4 @@
-"""Calls in a pattern over pairs: whose event a function asks, and what is measured between the two.
+"""Calls in a pattern over pairs: whose event a function is about, and what is measured between the two.
 
 A function of one entity's event takes `a` or `b` before its own arguments. `near`, `inside`, `crossed` and `passed` may
 leave it out: then the predicate must hold of both. Functions that look back (`prev`, `held`, `elapsed`) follow the

@@ -1,4 +1,4 @@
-"""Calls that ask what another pattern detects: `detected` and `since`, and the pattern that they name."""
+"""Checks the calls about what another pattern detects, `detected` and `since`, and the pattern that they name."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def _since(c: Context, node: t.Call, parts: Sequence[Result]) -> Result:
 
 
 def _pattern_named(c: Context, node: t.Call) -> tuple[str, bool] | None:
-    """The pattern that a call names, and whether the call asks for it at the row's place; None, and a report, if it
-    names none."""
+    """The pattern that a call names, and whether the call means it at the row's place; None, and a report, if it names
+    none."""
     (argument,) = node.arguments
     if not isinstance(argument, t.Name):
         written = isinstance(argument, t.Text) and argument.value in c.scope.patterns

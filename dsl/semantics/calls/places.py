@@ -1,4 +1,4 @@
-"""Calls that ask for the position: near, inside and far from places, and the way between two positions."""
+"""Checks the calls that use the position: near, inside and far from places, and the way between two positions."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ _SHAPES = {
 
 
 def _asked(c: Context, node: t.Call, parts: Sequence[Result]) -> m.Places | m.Point | None:
-    """The places of a call that asks for the position; None, and a report, if it cannot."""
+    """The places of a call that uses the position; None, and a report, if the call is not possible."""
     places = _places(c, node, parts)
     positioned = has_position(c, node)
     if places is None or not positioned:

@@ -16,7 +16,7 @@ from wayeb_py.dsl.semantics.typed_expressions import WRONG, Predicated, Result, 
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.units import DEGREES, HOURS, SECONDS, describe_dimension
 
-MOST_BEFORE = 100  # events back that `prev(x, n)` looks
+MOST_BEFORE = 100  # how many events `prev(x, n)` can look back
 
 # Numbers.
 
@@ -90,7 +90,7 @@ def _prev(c: Context, node: t.Call, parts: Sequence[Result]) -> Result:
 
 
 def _how_many(c: Context, node: t.Expression) -> int | None:
-    """How many events back; None, and a report, where it is no such number."""
+    """How many events back; None, and a report, where the argument is no such number."""
     if isinstance(node, t.Number) and node.unit is None and node.literal.isdecimal():
         n_before = int(node.literal)
         if 1 <= n_before <= MOST_BEFORE:

@@ -19,7 +19,7 @@ from wayeb_py.errors import Span
 
 
 def names_given(body: t.Expression) -> dict[str, Span]:
-    """What the letters of a pattern call their events, each with the place where it is called so first."""
+    """What the letters of a pattern call their events, each with the span where the name comes first."""
     found: dict[str, Span] = {}
     waiting = [body]
     while waiting:

@@ -1,6 +1,6 @@
-"""Whether every way to a letter has named the events that it asks for, and what else a pattern that remembers needs.
+"""Checks that every way to a letter has named the events that it uses, and what else a pattern that remembers needs.
 
-A way through a regex is one of the ways in which it reads a word. A letter may ask only for what every way to it has
+A way through a regex is one of the ways in which it reads a word. A letter may use only what every way to it has
 named: after `a as x | b as x` there is an x, after `(a as x)?` there may be none. Under iteration the newest name
 counts. What `!` holds is no part of a match, so that names given inside end there; the sides of `&` read the same
 events at once, so that neither knows what the other one names.
@@ -23,7 +23,7 @@ _Following = Generator[tuple[m.Regex, Names, Lost], tuple[Names, Lost], tuple[Na
 
 
 def check_regex(report: Diagnostics, source: SourceText, pattern: m.Pattern) -> None:
-    """Reports names that not every way has given, questions that cannot be asked of another event, a missing window."""
+    """Reports names that not every way has given, calls that another event cannot answer, a missing window."""
     used: set[str] = set()
     check = _Ways(report, source, used)
     if given_in(pattern.regex, inside=True) or remembers(pattern.regex):
@@ -51,7 +51,7 @@ class _Ways:
         self._report, self._source, self._used = report, source, used
 
     def after(self, regex: m.Regex, known: Names, lost: Lost) -> tuple[Names, Lost]:
-        """The names that are known behind a regex, given those before it; `lost` says why others are not.
+        """The names that are known after a regex, given those before it; `lost` says why others are not.
 
         A regex may be higher than Python's stack is deep: its parts wait on a stack of our own.
         """
@@ -70,7 +70,7 @@ class _Ways:
         return found
 
     def _follow(self, regex: m.Regex, known: Names, lost: Lost) -> _Following:
-        """Asks for what is known behind each part, and returns what is known behind the whole."""
+        """Requests the names known after each part, and returns those known after the whole."""
         match regex:
             case m.Letter():
                 self._check(regex, known, lost)
@@ -137,7 +137,7 @@ class _Ways:
             )  # fmt: skip
 
     def asked(self, regex: m.Regex) -> Iterator[Span]:
-        """Where letters ask for what a match remembers."""
+        """Where letters use what a match remembers."""
         for letter in walk(regex):
             if isinstance(letter, m.Letter):
                 for part in walk(letter.predicate):
@@ -148,7 +148,7 @@ class _Ways:
 
 
 def _check_questions(report: Diagnostics, source: SourceText, letter: m.Letter) -> None:
-    """Reports what a function cannot be asked of another event or of the match so far."""
+    """Reports functions that cannot take another event or the match so far."""
     functions = {m.Previous: "prev", m.Held: "held", m.Measure: "a measure"}
     for part in walk(letter.predicate):
         name = functions.get(type(part))

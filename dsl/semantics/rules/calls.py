@@ -1,7 +1,7 @@
 """Calls in a rule: about the row of one member, between two members, and Allen's relations between the times of two.
 
-Functions that look back (`prev`, `held`, `elapsed`, `crossed`, …) ask about one entity's past, which a row does not
-have: such questions belong in a pattern, whose detections a rule then takes.
+Functions that look back (`prev`, `held`, `elapsed`, `crossed`, …) need one entity's past, which a row does not
+have: such conditions belong in a pattern, whose detections a rule then reads.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ _OPPOSITE: dict[str, m.Comparator] = {">": "<=", ">=": "<", "<": ">=", "<=": ">"
 
 
 def conditions_of(r: RuleResolver, where: t.Expression | None, source: SourceText) -> list[m.Condition]:
-    """The conditions; those with an error, and those that say nothing, are reported and left out."""
+    """The conditions; reports those with an error and those that say nothing, and leaves them out."""
     found: list[m.Condition] = []
     for part in _parts(where) if where is not None else ():
         if isinstance(part, _REGEXES):

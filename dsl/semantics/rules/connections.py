@@ -74,7 +74,7 @@ def _report_product(
 
 
 def _equality(first: m.Member, second: m.Member) -> str:
-    """A condition that connects two members, of columns that they have."""
+    """A condition that connects two members, by columns that they have."""
 
     def column(member: m.Member) -> str:
         if member.over in ("events", "newest", "detections", "episodes"):

@@ -1,4 +1,4 @@
-"""Where a condition of a rule stands while it is checked: its members, and the columns that are asked of their rows."""
+"""Where a condition of a rule stands while it is checked: its members, and the columns that it reads of their rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wayeb_py.errors import Note, SourceText, Span
 class RuleContext(Context):
     """The members that a condition may name, and those of another `unless`, which it may not.
 
-    `asked` are the columns that conditions ask for, by member.
+    `asked` are the columns that conditions read, by member.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class RuleContext(Context):
         return Valued(m.Of(member, found.value), found.kind, found.unit)
 
     def scope_of(self, value: m.Value) -> Scope:
-        """The scope of the rows that a column is of."""
+        """The scope of the rows that a column belongs to."""
         return self.members[value.role].scope if isinstance(value, m.Of) else self.scope
 
     def whose(self) -> str:

@@ -1,10 +1,10 @@
 """A `test` block of a rule becomes an example: rows of several members, and the matches that they make.
 
-of:      r    o    p           whose row each is: a member, and with it all that range over the same
+of:      r    o    p           the member of each row, and with it all members over the same rows
 entity:  A    -    B           one line a column, one word a row; `-` where a row has no such column
 mmsi:    -    B    -
 at:      1h   -    3h          `ts`; `start_ts:` where a row starts before, `op:` for facts that change
-detects 0 2 1 at 3h            the row of each member, in the order of the rule, and times if they are told
+detects 0 2 1 at 3h            the row of each member, in the order of the rule, and times if the test says them
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _ops(own: _Test, of: Sequence[m.Member], n_rows: int) -> list[m.Op]:
 
 
 def _values(own: _Test, of: Sequence[m.Member]) -> list[list[tuple[str, str | None]]]:
-    """The values of each row, of the columns that the rule asks for."""
+    """The values of each row, for the columns that the rule reads."""
     columns: list[dict[str, m.Attribute]] = [_columns(own.members.values(), member) for member in of]
     found: list[list[tuple[str, str | None]]] = [[] for _ in of]
     asked = {name for known in columns for name in known}
@@ -168,7 +168,7 @@ def _values(own: _Test, of: Sequence[m.Member]) -> list[list[tuple[str, str | No
 
 
 def _columns(members: Iterable[m.Member], member: m.Member) -> dict[str, m.Attribute]:
-    """The columns that the rule asks for of what a member ranges over, except its times."""
+    """The columns that the rule reads of a member's rows, except their times."""
     alike = [other for other in members if _same_input(other, member)]
     times = ("ts", "start_ts") if member.has_time else ()
     return {column.name: column for other in alike for column in other.columns if column.name not in times}

@@ -1,4 +1,4 @@
-"""`facts` become tables: the columns that rules can ask for, and the file or the stream that they come from."""
+"""`facts` become tables: the columns that rules can read, and the file or the stream that they come from."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Two rows that are at most so far apart; nearer than that if it is `strict`."""
+    """Two rows are at most `distance_m` metres apart; less than that if `strict`."""
 
     first: str
     second: str
@@ -59,10 +59,10 @@ class Reach:
 class Links:
     """The conditions by what an engine does with them."""
 
-    selections: tuple[tuple[str, m.Condition], ...]  # with the one member that each is about
+    selections: tuple[tuple[str, m.Condition], ...]  # each with the one member that it is about
     keys: tuple[Key, ...]
     reaches: tuple[Reach, ...]
-    others: tuple[m.Condition, ...]  # about two members or more, times included
+    others: tuple[m.Condition, ...]  # conditions about two members or more, times included
 
 
 def links_of(conditions: Iterable[m.Condition]) -> Links:

@@ -22,7 +22,7 @@ from wayeb_py.errors import Note, Span
 
 
 class RuleResolver(RuleContext, Resolver):
-    """Finds the meaning of conditions over some members of a rule, and notes which columns they ask for."""
+    """Finds the meaning of conditions over some members of a rule, and notes which columns they read."""
 
     def parts(self, node: t.Expression) -> tuple[t.Expression, ...]:
         parts = t.parts_of(node)

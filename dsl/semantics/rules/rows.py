@@ -44,7 +44,7 @@ class Inputs:
     scopes: Mapping[str | None, Scope]
     patterns: Mapping[str, m.Pattern]
     facts: Mapping[str, tuple[m.Facts, Scope]]
-    rules: dict[str, m.Rule]  # the rules before the one that asks
+    rules: dict[str, m.Rule]  # the rules before the one that is checked
     declared_patterns: Mapping[str, tuple[t.Pattern, SourceText]]
     declared_rules: Mapping[str, tuple[t.Rule, SourceText]]
     broken: frozenset[str]  # names of declarations that could not be read
@@ -172,7 +172,7 @@ def rows_of_events(scope: Scope, newest: bool = False) -> Rows:
 
 
 def rows_of_pattern(pattern: m.Pattern, scopes: Mapping[str | None, Scope], episodes: bool) -> Rows:
-    """The detections of a pattern, or its episodes; their position is that of the last event, and of a's for a pair."""
+    """The detections of a pattern, or its episodes; their position is that of the last event, in a pair that of a's."""
     scope = scopes[pattern.stream]
     attributes = {"entity": _key(scope), **_INSTANTS}
     if pattern.pair is not None:

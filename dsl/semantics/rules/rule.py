@@ -178,7 +178,7 @@ def _resolve_lets(
 
 
 def _asked(resolvers: Sequence[RuleResolver]) -> dict[str, dict[str, m.Attribute]]:
-    """The columns that conditions ask for, by member, in the order of the text."""
+    """The columns that conditions read, by member, in the order of the text."""
     found: dict[str, dict[str, m.Attribute]] = {}
     for resolver in resolvers:
         for member, columns in resolver.asked.items():

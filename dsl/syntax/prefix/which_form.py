@@ -1,6 +1,6 @@
 """Tells a text in the older prefix form from one in this language, by how it begins.
 
-Nearly all files are in this language; reading the older form is imported for the others alone.
+Nearly all files are in this language, so the reader of the older form is imported for the others alone.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ _HOLDS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def ticks_per_s(streams: Sequence[m.Stream]) -> int:
-    """How many ticks a second has in a file: as many as its finest stream needs.
+    """The number of ticks in a second for a file: as many as its finest stream needs.
 
     The unit of a timestamp column is known only with the data; until then it counts as nanoseconds.
     """

@@ -47,7 +47,7 @@ ORIGIN = Moment("", "end")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """`later` is at most so many seconds after `earlier`; fewer than so many if it is `strict`.
+    """`later` is at most `at_most_s` seconds after `earlier`; less than that if `strict`.
 
     It follows from a condition of the rule, or from what `reason` says.
     """
@@ -168,7 +168,7 @@ def seconds_between(comparison: m.Compare, members: Mapping[str, m.Member]) -> F
 
 
 def differences_of_rows(member: m.Member, lasts_s: Fraction | None) -> Iterator[Difference]:
-    """No row ends before it starts, and some last no longer than is known."""
+    """No row ends before it starts, and none lasts longer than `lasts_s`, where that is known."""
     start, end = Moment(member.name, "start"), Moment(member.name, "end")
     what = f"`{member.name}` does not end before it starts"
     yield Difference(start, end, Fraction(0), strict=member.stands, reason=what)

@@ -57,7 +57,7 @@ class Distances:
 
 
 def contradiction(differences: Sequence[Difference], ticks_per_s: int) -> tuple[Difference, ...] | None:
-    """The fewest differences in a row that no times satisfy, each beginning at the moment where the one before ends."""
+    """The shortest chain of differences that no times satisfy, each beginning at the moment where the last ends."""
     return _shortest_cycle(differences, ticks_per_s) if _contradict(differences, ticks_per_s) else None
 
 
@@ -76,7 +76,7 @@ def _contradict(differences: Sequence[Difference], ticks_per_s: int) -> bool:
 
 
 def _shortest_cycle(differences: Sequence[Difference], ticks_per_s: int) -> tuple[Difference, ...] | None:
-    """The negative cycle of the fewest edges, found by ways of one edge, of two, …, from every moment."""
+    """The negative cycle of the fewest edges, found by paths of one edge, of two, …, from every moment."""
     onward: dict[Moment, list[tuple[Difference, int]]] = {}
     for edge in differences:
         onward.setdefault(edge.earlier, []).append((edge, edge.ticks(ticks_per_s)))

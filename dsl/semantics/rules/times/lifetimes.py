@@ -38,7 +38,7 @@ _END = Moment("", "start")  # the greatest `ts` of a match: no member's moment, 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """So many ticks after a moment, and the differences that this follows from."""
+    """A number of ticks after a moment, and the differences that this bound follows from."""
 
     after: Moment
     ticks: int
@@ -57,7 +57,7 @@ class Wait:
     delay: int
 
     def until(self, times: Mapping[Moment, int]) -> int | None:
-        """The last clock at which it is still to come, by the times of the row that waits; None is for ever."""
+        """The last clock at which the row is still to come, by the times of the row that waits; None is for ever."""
         ends = [times[bound.after] + bound.ticks for bound in self.bounds if bound.after in times]
         return min(ends) + self.delay if ends else None
 
@@ -106,7 +106,7 @@ class Deadline:
     """Until when rows of one `unless` can come, by the times of a match."""
 
     waits: tuple[Wait, ...]
-    limits: Limits  # beyond those of the rule: no row of the `unless` prevents a match with other times
+    limits: Limits  # in addition to the rule's: no row of the `unless` prevents a match with other times
 
     def last(self, times: Mapping[Moment, int]) -> int | None:
         """The last moment; None where no row of the `unless` can prevent a match with these times."""
@@ -134,7 +134,7 @@ class RuleTimes:
 def differences_of(
     rule: m.Rule, unless: m.Unless | None, known: Mapping[str, RuleTimes], ticks_per_s: int
 ) -> list[Difference]:
-    """Everything that bounds the times of a rule's rows, and of those of one `unless`."""
+    """Everything that bounds the times of a rule's rows and of the rows of one `unless`."""
     members = (*rule.members, *(unless.members if unless is not None else ()))
     conditions = (*rule.conditions, *(unless.conditions if unless is not None else ()))
     by_name = {member.name: member for member in members}
@@ -194,9 +194,9 @@ def _moments(member: m.Member) -> tuple[Moment, Moment]:
 
 
 def _bounds(later: Moment, after: Sequence[Moment], distances: Distances) -> tuple[Bound, ...]:
-    """How late a moment can be, measured from each of some others that are known together.
+    """How late a moment can be, measured from each of several moments that are known together.
 
-    It leaves out a path through another of them, which says no more than that one's own bound.
+    A path through another of these moments is left out: it says no more than that moment's own bound.
     """
     found: dict[Moment, Bound] = {}
     for moment in after:
@@ -221,7 +221,7 @@ def _lifetime(
 
 
 def _limits(moments: Sequence[Moment], distances: Distances, but: Distances | None = None) -> Limits:
-    """How far some moments can be apart; only where that is less than `but` says."""
+    """How far some moments can be apart, where that is less than in `but`."""
     found = []
     for later in moments:
         for earlier in moments:
