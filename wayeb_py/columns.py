@@ -2,7 +2,8 @@
 
 Numbers keep their own type as far as the kernels have it (32-bit integers without a sign become 64-bit, decimals become
 integers with a scale), since a threshold is exact only in the type of the column. Text becomes codes into a list of
-words. Values that no kernel type can hold exactly (integers beyond 64 bits) stay Python numbers and take the slow way.
+words. Values that no kernel type can hold exactly (integers beyond 64 bits) stay Python numbers, and slower code reads
+them.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ from wayeb_py.errors import EventsError
 
 Array = npt.NDArray[Any]
 
-FEW = 16  # texts: so few are taken one by one, since Arrow's dictionary costs as much as hundreds of them
+FEW = 16  # up to this many texts are taken one by one: Arrow's dictionary costs as much as hundreds of them
 TICKS_PER_S = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 @dataclass(slots=True)
 class Column:
-    """Values of one attribute or of something derived from some, one a row.
+    """Values of one attribute, or of a derived value, one for each row.
 
     number: float or integer of a type that kernels have, or Python numbers (dtype object); the real value is `values
     / per_unit`. time: int64 ticks since 1970, `per_unit` to the second. text: codes into `words`, which may hold a word
     twice; None, and the code after the last word, are missing. bool: 0, 1, or 2 for missing. NaN is missing; other
     missing numbers are marked.
 
-    Nothing changes one; but to make a frozen one takes 2 µs longer, and every event by itself makes a dozen.
+    Nothing changes a column; but a frozen class takes 2 µs longer to make, and every event by itself makes a dozen.
     """
 
     kind: Kind
@@ -222,7 +223,7 @@ def ticks_of(column: Column, unit: str | None, name: str) -> Column:
 def times_of(
     ticks: npt.NDArray[np.int64], type_: pa.DataType, ticks_per_s: int, unit: str | None, missing: Array | None = None
 ) -> pa.Array:
-    """Ticks as an array of a time column's type: the way back from `ticks_of`; null where `missing` says so."""
+    """Ticks as an array of a time column's type, the inverse of `ticks_of`; null where `missing` says so."""
     if pa.types.is_null(type_):
         return pa.nulls(len(ticks))
     if pa.types.is_timestamp(type_):
@@ -249,7 +250,8 @@ def _rescaled(ticks: npt.NDArray[np.int64], per_s: int, wanted_per_s: int) -> np
 
 
 def to_float(column: Column) -> npt.NDArray[np.float64]:
-    """The real values in 64-bit floats, NaN where missing, ticks and times in seconds; not a copy if they are that."""
+    """The real values in 64-bit floats, NaN where missing, ticks and times in seconds; no copy if they are 64-bit
+    floats already."""
     if column.values.dtype == object:
         values = np.array([float(Fraction(v) / column.per_unit) for v in column.values], dtype=np.float64)
     else:

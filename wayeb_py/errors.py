@@ -32,7 +32,7 @@ def visible(text: str) -> str:
 
 
 def visible_lines(text: str) -> str:
-    """The same for a text whose lines and tabs are ours."""
+    """As `visible`, for a text whose line ends and tabs are ours."""
     return _ACTS_IN_LINES.sub(_written, text)
 
 
@@ -158,7 +158,7 @@ class PatternError(WayebError):
 
 
 class EventsError(WayebError):
-    """The events lack what a pattern needs, for example a column; says which and where the pattern asks for it."""
+    """The events lack what a pattern needs, for example a column; says which and where the pattern reads it."""
 
     def __init__(self, message: str, diagnostic: Diagnostic | None = None, hint: str | None = None) -> None:
         self.message, self.diagnostic, self.hint = message, diagnostic, hint
@@ -170,7 +170,7 @@ class EventsError(WayebError):
 
 
 class MissingColumnError(EventsError):
-    """The events lack a column that only some patterns ask for: the others could run."""
+    """The events lack a column that only some patterns read: the others could run."""
 
 
 class DataError(WayebError):

@@ -51,7 +51,7 @@ class UserFunction:
         self._compiled = None
 
     def apply(self, columns: Sequence[Column], n: int, kind: Kind | None) -> Column:
-        """The column of results; `kind` None is a predicate's."""
+        """The column of results; `kind` is None for a predicate."""
         from wayeb_py.columns import Column  # for start-up time
 
         arrays, absent = [], np.zeros(n, dtype=bool)

@@ -1,7 +1,6 @@
-"""Compiled patterns as users hold them, with everything that users do with them: each method calls the layer that does
-it.
+"""Compiled patterns as users hold them: each method calls the layer that does the work.
 
-The engine and its parts take `CompiledPatterns`, and know nothing of this.
+The engine and its parts take `CompiledPatterns`, and know nothing of this class.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class Patterns(CompiledPatterns):
     # Reading and checking patterns loads no compiled kernels: the code that recognises is imported at its first use.
 
     def recognise(self, events: Any = None, workers: int = 1) -> Detections:
-        """All detections and episodes in a table, whose events are put in the order of time first if they are not.
+        """All detections and episodes in a table; events that are not in the order of time are sorted first.
 
         Rules over files of facts alone need no events.
         """
@@ -81,7 +80,7 @@ class Patterns(CompiledPatterns):
         return recogniser.feed(events), recogniser.save()
 
     def explain(self, pattern: str | None = None, form: Literal["table", "dot", "mermaid"] = "table") -> str:
-        """What the patterns and rules, or one of them, are compiled to, as text: letters, symbols, automaton, cost; of
+        """What the patterns and rules, or one of them, are compiled to, as text: letters, symbols, automaton, cost; for
         a rule its tier, its plan, how long it keeps rows and why."""
         from wayeb_py.explained_plans.file_text import explain_file  # for start-up time
 

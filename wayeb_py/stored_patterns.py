@@ -4,9 +4,9 @@
 
 The meaning is JSON (`meaning_json`), knowledge is kept as the files were, byte by byte, and read by the same readers.
 The same meaning compiles to the same automata everywhere. A digest of the automata is kept and compared, so that a
-release that compiles otherwise is noticed and does not continue with a state of another meaning.
+release that compiles them otherwise cannot continue with a state of another meaning.
 
-A user's functions are code; the text holds only their names and kinds, and the caller brings them along when it opens
+A user's functions are code; the text holds only their names and kinds, and the caller passes them when it opens
 the patterns. *Not taken*: a pickle of everything, which could carry any code of its writer; the automata as arrays,
 which saves a second at a start and has to be checked state by state.
 """
@@ -103,7 +103,7 @@ class _StoredKnowledge(KnowledgeBase):
 
 
 def _files(patterns: Patterns) -> dict[str, Location]:
-    """The files that the patterns and rules ask for."""
+    """The files that the patterns and rules use."""
     knowledge, meaning = patterns.knowledge, patterns.meaning
     asked = [*knowledge.asked_for(meaning.patterns), *(knowledge.declared[name] for name in _places_of_rules(meaning))]
     files: dict[str, Location] = {_name(known): knowledge.path_of(known) for known in asked}

@@ -2,10 +2,10 @@
 
     recogniser ──since(before)──▶ task ──to_json──▶ driver ──add──▶ run or stream
 
-Numbers of different places (tasks, shards, partitions) add up. Where several groups of patterns see the same events,
+Numbers of different tasks, shards and partitions add up. Where several groups of patterns see the same events,
 one group counts the events and the others only what they detect (`of_patterns`).
 
-*Not taken*: a record for each of these places, with the sums written out at each: a new number then has to be added in
+*Not taken*: a record for each of these, with the sums written out in each: a new number then has to be added in
 six files, and a sum that forgets it is silently wrong.
 """
 
@@ -25,21 +25,21 @@ LATE_FOR_CLOCK = "late for the clock"
 class Tally:
     """How many rows, events, detections … there were."""
 
-    rows: int = 0  # read, those set aside among them
-    events: int = 0  # recognised
+    rows: int = 0  # rows read, including those set aside
+    events: int = 0  # events recognised
     detections: Counter[str] = field(default_factory=Counter)  # by pattern
     episodes: int | None = 0  # None where the run joins no detections to episodes
     late: int = 0
-    late_for_clock: int = 0  # late for operators that look at all entities; those late for their own among them
-    recognised_before: int = 0  # by the run whose state this one continues
+    late_for_clock: int = 0  # late for operators that look at all entities, including those late for their own
+    recognised_before: int = 0  # recognised by the run whose state this one continues
     duplicates: int = 0
     bad: Counter[str] = field(default_factory=Counter)  # rows that are no events, by reason
-    unreadable: Counter[str] = field(default_factory=Counter)  # values, by column
+    unreadable: Counter[str] = field(default_factory=Counter)  # values that could not be read, by column
     cleaned: Counter[str] = field(default_factory=Counter)  # values taken as missing, by what was wrong with them
     crowded: Counter[str] = field(default_factory=Counter)  # events with very many runs of their entity, by pattern
-    entities: int = 0  # in the state
+    entities: int = 0  # entities in the state
     new_entities: int = 0
-    aged_entities: int = 0  # that have left the state
+    aged_entities: int = 0  # entities that have left the state
 
     @property
     def set_aside(self) -> int:

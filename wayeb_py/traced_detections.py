@@ -1,4 +1,4 @@
-"""Detections that know their patterns and the events they were found in, by reference, so that they can be drawn and
+"""Detections that refer to their patterns and to the events they were found in, so that they can be drawn and
 explained."""
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class TracedDetections(Detections):
         return explain_event(patterns, words, pattern, entity, row.column("ts"), int(seq), place)
 
     def _find(self, detection: Any) -> int:
-        """The number of a row, by the columns that identify detections; pandas may change emitted values, as 1 to
+        """The number of a row, by the columns that identify detections: pandas may change emitted values, such as 1 to
         1.0."""
         wanted = detection.to_dict() if hasattr(detection, "to_dict") else detection
         if isinstance(wanted, Mapping) and wanted.keys() == set(self._table.column_names):

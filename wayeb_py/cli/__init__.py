@@ -15,7 +15,7 @@ __all__ = ["app", "main"]
 
 
 def __getattr__(name: str) -> Any:
-    """`app`, all commands together, for those who look at them; a start has no need of it."""
+    """Makes `app`, all commands together, for tools that inspect them; a start does not need it."""
     if name != "app":
         raise AttributeError(f"module 'wayeb_py.cli' has no attribute {name!r}")
     from wayeb_py.cli.program import make_app

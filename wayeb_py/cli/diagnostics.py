@@ -8,7 +8,7 @@ from wayeb_py.errors import Diagnostic
 
 
 def as_json_object(diagnostic: Diagnostic) -> dict[str, Any]:
-    """One for `--json`; line and column count from 1."""
+    """A diagnostic as `--json` prints it; line and column count from 1."""
     line, column = diagnostic.source.line_and_column(diagnostic.span.start)
     return {
         "severity": diagnostic.severity,

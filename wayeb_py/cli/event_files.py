@@ -1,7 +1,7 @@
 """The texts of `--data` become the paths of each stream that patterns read, those of `--lateness` how late each may be.
 
---data night.parquet                          of a file with one stream
---data vessels=ais/ --data radar=radar.csv    of a file with several, each named
+--data night.parquet                          for a file with one stream
+--data vessels=ais/ --data radar=radar.csv    for a file with several, each named
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def read_named(patterns: Patterns, data: list[str], option: str, what: str) -> d
 
 
 def _without_name(text: str, name: str) -> str:
-    """A path that is written as if there were several streams; a path that exists is taken as it stands."""
+    """The path of a text `name=path` although the file has one stream; a path that exists is taken as it stands."""
     if name and text.startswith(f"{name}=") and not os.path.exists(text):
         return text.removeprefix(f"{name}=")
     return text
@@ -73,7 +73,7 @@ def _listed(names: list[str]) -> str:
 
 
 def read_lateness(texts: list[str] | None) -> Fraction | dict[str, Fraction] | None:
-    """`10min` of every stream, or `vessels=10min` of one."""
+    """`10min` for every stream, or `vessels=10min` for one."""
     if not texts:
         return None
     named: dict[str, Fraction] = {}

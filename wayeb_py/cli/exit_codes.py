@@ -32,9 +32,9 @@ PASSING_FAULT = 75  # what sysexits.h calls EX_TEMPFAIL
 def explained(skipping: str = "") -> Iterator[None]:
     """Turns every error that a user can mend into its message and exit code; wraps each command.
 
-    `skipping` is the hint that a command adds where some patterns ask for a missing column.
+    `skipping` is the hint that a command adds where some patterns read a missing column.
 
-    One of these around `app()` would come too late: typer handles an interruption itself.
+    Wrapping `app()` instead would come too late: typer handles an interruption itself.
     """
     try:
         yield

@@ -35,7 +35,7 @@ def _load(path: Path) -> list[UserFunction]:
 
 
 def _line_of(error: Exception, path: Path) -> str:
-    if isinstance(error, SyntaxError):  # which names its line itself
+    if isinstance(error, SyntaxError):  # it names its line itself
         return ""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if Path(frame.filename).absolute() == path.absolute()]

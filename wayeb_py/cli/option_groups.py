@@ -1,6 +1,6 @@
 """A group of options that belong together becomes one parameter of a command.
 
-Typer asks for a parameter an option, so commands that compile pattern files would repeat the same six lines and the
+Typer needs a parameter for each option, so commands that compile pattern files would repeat the same six lines and the
 same call. Here a group is a dataclass whose fields are options; a command takes the group, and `grouped` shows typer
 the fields in its place. The alternative, values in a `typer.Context`, would hide the options from `--help`.
 """

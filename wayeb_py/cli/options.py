@@ -33,7 +33,7 @@ PatternFolders = Annotated[
         help="Pattern files, each by itself; a folder means all .sre below it, what they include with them.",
     ),
 ]
-# Of events.
+# Options about events.
 EventFiles = Annotated[
     list[str],
     typer.Option("--data", metavar="PATH...", help="The events: files, folders, globs, as for `wayeb run`."),
@@ -49,7 +49,7 @@ MaxBad = Annotated[
         help="Stop at more bad rows than this (default: the greater of 1000 and 1%, and half of all at the end).",
     ),
 ]
-# Of what is recognised.
+# Options about what is recognised.
 ForcedPlans = Annotated[
     list[str] | None,
     typer.Option(
@@ -66,7 +66,7 @@ Longest = Annotated[bool, typer.Option("--longest", help="Starts of the longest 
 CleanBy = Annotated[
     CleanOption | None, typer.Option("--clean", help="Take values that cannot be true as missing, and count them.")
 ]
-# Of what a command says.
+# Options about what a command says.
 Strict = Annotated[bool, typer.Option("--strict", help="Warnings are errors.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]

@@ -1,7 +1,7 @@
 """Paths on the command line become pattern files.
 
 A folder means all .sre below it. A file that another of them includes is read with that one: by itself it may be
-incomplete (a file with nothing but a stream block has no pattern), and its examples would run twice. Asking for a
+incomplete (a file with nothing but a stream block has no pattern), and its examples would run twice. Requiring a
 second extension for such files was the alternative; every editor and `fmt` would have to know it.
 """
 

@@ -1,4 +1,4 @@
-"""The options for compiling pattern files, shared by every command that compiles some.
+"""The options for compiling pattern files, shared by every command that compiles.
 
 `PatternOptions` is a group of options (`option_groups`): commands take it whole and call `compile`.
 """
@@ -91,7 +91,7 @@ class PatternOptionsWithPlaces(PatternOptions):
         return PatternOptions.compile(self, files, places=read_given(places), **others)
 
     def places_by_file(self, paths: list[Path]) -> list[list[str]]:
-        """For each file its own texts of `--places`; each file reports a name that none of them declares."""
+        """The texts of `--places` for each file; each file reports a name that no file declares."""
         from wayeb_py.cli.pattern_files import declared_places
         from wayeb_py.spatial.given_places import read_given
 
@@ -117,7 +117,7 @@ def select_patterns(patterns: Patterns, names: list[str] | None) -> Patterns:
 
 
 def show_warnings(patterns: Patterns, strict: bool, in_order: bool = False) -> None:
-    """Prints the compiler's warnings that hold of events in order; with `--strict` they end the process."""
+    """Prints the compiler's warnings that hold for events in order; with `--strict` they end the process."""
     warnings = [warning for warning in patterns.warnings if not (in_order and warning.of_arrival)]
     if warnings:
         print("\n\n".join(warning.render() for warning in warnings), file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The text of a pattern file is read, and written again whole or not at all, with its old permissions."""
+"""Reads the text of a pattern file, and writes it whole or not at all, with its old permissions."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`--plan` alone shows plans, `--plan "Rule: a b c"` forces one: an option whose value may be missing.
 
-*Not taken*: an option with an optional value as click has it: it would take the name of a file that follows.
+*Not taken*: click's option with an optional value, which would take the name of a file that follows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class CommandWithPlan(TyperCommand):
     """A command whose `--plan` has a value only if that names a rule: it has a colon."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """The arguments, a `--plan` that stands alone with an empty value."""
+        """The arguments, with an empty value after a `--plan` that stands alone."""
         given = []
         for nth, arg in enumerate(args):
             follows = args[nth + 1] if nth + 1 < len(args) else ""

@@ -99,7 +99,7 @@ def spread_values(words: list[str]) -> list[str]:
     if words[:1] in (["run"], ["stream"], ["learn"], ["forecast"]):  # the other commands take one
         belongs["--pattern"] = str.isidentifier
     spread: list[str] = []
-    option = ""  # whose values follow
+    option = ""  # the option whose values follow
     for before, word in zip(["", *words], words, strict=False):
         if word.startswith("-") and word != "-":
             option = word.partition("=")[0]
@@ -114,7 +114,7 @@ def spread_values(words: list[str]) -> list[str]:
 
 
 def _end_in_order(number: int, frame: object) -> NoReturn:
-    """Lets a terminated run clean up after itself, as an interrupted one does."""
+    """Lets a terminated run clean up, as an interrupted one does."""
     raise SystemExit(128 + number)
 
 

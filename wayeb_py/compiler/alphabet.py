@@ -1,4 +1,4 @@
-"""The letters of one pattern become minterms: the only thing the automaton ever sees of a predicate.
+"""The letters of one pattern become minterms: all that an automaton sees of a predicate.
 
 Over the product of the cells of all axes that the letters mention, each letter is a truth table. Combinations of
 cells on which all letters agree are one minterm; a letter is then a set of minterms, a bit mask, and the Boolean
@@ -39,7 +39,7 @@ class Alphabet:
 def build_alphabet(predicates: Iterable[m.Predicate], limits: Limits, by_atoms: bool = False) -> Alphabet:
     """The coarsest alphabet in which every one of the predicates is a set of minterms.
 
-    `by_atoms`: the atoms of letters are told apart however many there are, since not all are about the event alone.
+    `by_atoms`: the alphabet separates the atoms of letters however many there are, since not all are about the event.
     """
     letters = list(dict.fromkeys(predicates))
     axes = axes_of(letters)

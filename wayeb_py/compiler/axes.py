@@ -28,8 +28,7 @@ class Pair:
 
 
 Subject = m.Value | Pair | m.Predicate
-"""A predicate as a subject is one that is evaluated as a whole: a user's, a spatial one, or one that mentions too
-much."""
+"""A predicate is a subject if it is evaluated as a whole: a user's, a spatial one, or one that mentions too much."""
 
 Sort = Literal["numbers", "words", "ordered words", "booleans", "pairs", "flags", "presence"]
 
@@ -76,7 +75,7 @@ class Axis:
         return 2 * i + 1 if found else 2 * i
 
     def cells_where(self, atom: Atom) -> list[bool]:
-        """For each cell whether the atom holds there."""
+        """Whether the atom holds in each cell."""
         n = self.n_cells
         if isinstance(atom, m.Missing):
             return [cell == n - 1 for cell in range(n)]
@@ -111,7 +110,8 @@ class Axis:
         n = self.n_cells
         if self.sort == "numbers":
             assert isinstance(constant.value, Fraction)
-            # A comparison that needs a cut beside the constant has put it on the axis; without the cut, no caller asks.
+            # A comparison that needs a cut beside the constant has put it on the axis; without the cut, no caller gets
+            # here.
             first_at = bisect_right(self.cuts, Cut(constant.value, False))
             first_above = bisect_right(self.cuts, Cut(constant.value, True))
             return (
@@ -219,7 +219,7 @@ def refine(axes: Iterable[Axis]) -> Axis:
 
 
 def coarsen(fine: Axis, coarse: Axis) -> list[int]:
-    """For each cell of the finer axis the cell of the coarser that holds it."""
+    """The cell of the coarser axis that holds each cell of the finer one."""
     n = fine.n_cells
     if fine == coarse:
         return list(range(n))

@@ -15,7 +15,7 @@ from wayeb_py.dsl import meaning as m
 MOST_ALTERNATIVES = 6
 
 Names = tuple[str, str]
-AB: Names = ("a", "b")  # what the two of a pair are called where a file does not matter
+AB: Names = ("a", "b")  # names of the two of a pair, where those of the file do not matter
 
 
 def number_text(value: Fraction) -> str:
@@ -38,7 +38,7 @@ def quantity_text(value: Fraction, unit: str) -> str:
 
 
 def amount_text(number: float, unit: str) -> str:
-    """A measured number with its unit, in one that keeps it short."""
+    """A measured number, in a unit that keeps it short."""
     if unit == " s" and abs(number) >= 120:
         minutes, hours, days = number / 60, number / 3600, number / 86400
         if abs(number) < 7200:
@@ -149,7 +149,7 @@ def _pair_text(
     subject: m.Of | m.HoldsOf | m.Age | m.Reports | m.Separation | m.Bearing | m.Closing | m.Cpa | m.Tcpa | m.Apart,
     names: Names,
 ) -> str:
-    """A question about a pair of entities, or about the members of a rule, which have their own names."""
+    """A value or predicate of a pair of entities, or of the members of a rule, which have their own names."""
     name_of = dict(zip(AB, names, strict=True))
     both = ", ".join(names)
     match subject:
@@ -177,7 +177,7 @@ def _pair_text(
 
 
 def _pattern_text(pattern: str) -> str:
-    """A pattern's own name, also where it is asked for at a place (`for_each.at_place`)."""
+    """A pattern's own name, also where another reads it at a place (`for_each.at_place`)."""
     return pattern.partition("\x1f")[0]
 
 
@@ -306,7 +306,7 @@ def _word_interval(axis: Axis, name: str, first: int, last: int) -> str:
 
 
 def symbol_texts(axes: tuple[Axis, ...], symbol_of_cell: I64, n_symbols: int, names: Names = AB) -> list[str]:
-    """For each symbol which events it stands for."""
+    """The events that each symbol stands for."""
     if not axes:
         return ["any"] * n_symbols
     texts = []

@@ -19,8 +19,8 @@ MOST_STATES = 60
 def explain(
     patterns: CompiledPatterns, pattern: str | None = None, form: Literal["table", "dot", "mermaid"] = "table"
 ) -> str:
-    """The automata of all patterns, or of one, in a form to read or to draw; a table also says which knowledge was
-    loaded."""
+    """The automata of all patterns, or of one, in a form to read or to draw; a table also names the loaded
+    knowledge."""
     chosen = patterns if pattern is None else patterns.select([pattern])
     render = {"table": _table, "dot": _dot, "mermaid": _mermaid}[form]
     parts = ["\n".join(render(chosen, number)) for number in range(len(chosen.compiled))]
@@ -74,7 +74,7 @@ def _table(patterns: CompiledPatterns, number: int) -> Iterator[str]:
 
 
 def _above(pattern: m.Pattern) -> Iterator[str]:
-    """What a pattern is beside its automaton: whose events it reads, and when its detections are known."""
+    """What a pattern has besides its automaton: the stream that it reads, and when its detections are known."""
     asked = dict.fromkeys(part.pattern for part in pattern.parts if isinstance(part, m.Detected | m.Since))
     if asked:
         yield f"  tier {pattern.tier}: recognised after {', '.join(asked)}"

@@ -1,10 +1,10 @@
-"""`pattern … for each p in port`: one automaton for all places, stepped only for the places that an event is near.
+"""A pattern `for each p in port` becomes one automaton for all places, stepped only for places that an event is near.
 
 The axes of such a pattern are of two kinds: those about the event alone, and those about the event and a place. A place
 out of reach is in the `far` cell of each axis of the second kind, the same for all of them. So all places that have
 been out of reach since the word began share one state, and one step serves them all. Two kinds of places need a step of
 their own: those within reach, which a grid gives, and those that were once within reach and whose state still differs,
-which are listed for each entity. That makes the cost proportional to the places near an event, whatever holds far away.
+which each entity lists. So the cost is proportional to the places near an event, whatever holds far away.
 Where a far place is not like another (`speed > p.limit` alone), the pattern is written out: one ordinary pattern for
 each place, exactly as it is defined.
 
@@ -137,7 +137,7 @@ def _is_stepped(axis: Axis) -> bool:
 
 
 def _reach_m(axis: Axis) -> float | None:
-    """How far a place may be and still not be in the far cell; None for an axis that knows no far."""
+    """How far away a place may be without being in the far cell; None for an axis that has no such cell."""
     match axis.subject:
         case m.Distance():
             return max((float(cut.value) for cut in axis.cuts), default=0.0)

@@ -1,4 +1,4 @@
-"""How much a pattern may cost before the compiler takes another way or stops with an error that gives both numbers."""
+"""How much a pattern may cost before the compiler takes another path or stops with an error that gives both numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Limits:
     nfa_steps: int = 10_000_000
     group_states: int = 4_096  # states of the product automaton of a group of patterns
     group_entries: int = 131_072  # states times symbols of a group: what should stay in a core's own cache
-    live_runs: int = 100_000  # of one entity and pattern that remembers events; past it an error, or counted in a run
+    live_runs: int = 100_000  # runs of an entity in a pattern that remembers events; more are an error, or counted
     known_age: int = 16  # starts this many events back need no register
 
 

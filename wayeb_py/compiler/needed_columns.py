@@ -1,4 +1,4 @@
-"""Checked patterns become the columns that their events must have, each with the place in the file that asks for it."""
+"""Checked patterns become the columns that their events must have, each with the span in the file that reads it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from wayeb_py.files.projection import Need
 
 
 def needed_columns(meaning: m.Meaning, stream: m.Stream, names: Container[str] | None = None) -> Iterator[Need]:
-    """Key, time and order of a stream's events, then the attributes in the order in which patterns ask for them.
+    """Key, time and order of a stream's events, then the attributes in the order in which patterns read them.
 
-    The patterns and rules are those that read the stream; with `names`, those of them that have one.
+    Counts the patterns and rules that read the stream; with `names`, only those with one of these names.
     """
     patterns = [p for p in meaning.patterns if reads(p, stream, meaning) and (names is None or p.name in names)]
     kinds = {attribute.name: attribute.kind for attribute in stream.attributes}
@@ -87,16 +87,16 @@ def _stream_of(pair: m.EachPair, role: m.Role) -> str:
 
 
 def asks_for_motion(pattern: m.Pattern) -> bool:
-    """Whether a pattern over pairs asks how they move."""
+    """Whether a pattern over pairs uses their motion."""
     asks = any(isinstance(part, m.Closing | m.Cpa | m.Tcpa) for part in pattern.parts)
     return asks or (pattern.pair is not None and pattern.pair.projected)
 
 
 def _attributes_of(pattern: m.Pattern, stream: m.Stream, lookups: set[str]) -> Iterator[m.Attribute]:
-    """The columns that a pattern looks at; a part that asks for the position looks at the columns of the position.
+    """The columns that a pattern looks at; a part that uses the position looks at its columns.
 
-    A pair looks at the position of both, at their motion where it asks how they move, and at what it asks of the one or
-    the other.
+    A pair looks at the position of both, at their motion where it uses that, and at what it reads of the one or the
+    other.
     """
     where = [m.Attribute(column, "number") for column in stream.position or ()]
     parts = pattern.parts

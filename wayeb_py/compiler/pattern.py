@@ -56,12 +56,12 @@ class CompiledPattern:
     fingerprint: str
     measures: tuple[m.Measure, ...] = ()  # each once, in the order of the file
     which: m.WhichMatches = "every end"
-    declared: tuple[m.Measure, ...] = ()  # of a pattern written out for a place, as the file says them, one by one
-    memory: RunMemory | None = None  # where letters ask for named events: symbols have two axes more, as it says
+    declared: tuple[m.Measure, ...] = ()  # the file's measures, where the pattern is written out for a place
+    memory: RunMemory | None = None  # set where letters use named events: symbols then have two more axes
 
     @property
     def has_each_start(self) -> bool:
-        """Whether every start is followed by a run of its own."""
+        """Whether a run of its own follows every start."""
         return self.which != "every end" and (self.longest or self.which != "without overlap")
 
     @property
@@ -93,7 +93,7 @@ def compile_pattern(pattern: m.Pattern, longest: bool, limits: Limits) -> Compil
     each_start = _follows_each_start(pattern, longest) or has_memory
     if each_start and pattern.window is None:
         raise PatternError([_no_window(pattern)])
-    # There is no other way to follow each start, so that only the last limit ends it.
+    # There is no other way to follow each start: only the last limit stops it.
     n_states, n_steps = (limits.nfa_states, limits.nfa_steps) if each_start else (limits.dfa_states, limits.dfa_steps)
     budget.begin(n_states, n_steps)
     try:
@@ -174,7 +174,7 @@ def _normalize_symbols(alphabet: Alphabet, class_of_minterm: I64) -> tuple[tuple
 
 
 def _normalize_axes(axes: tuple[Axis, ...], symbols: I64) -> tuple[tuple[Axis, ...], I64]:
-    """Axes without the cuts and words that make no difference, and without those that make none at all."""
+    """Axes without the cuts and words that make no difference; axes that make none at all are left out."""
     kept: list[Axis] = []
     dimension = 0
     for axis in axes:
@@ -191,7 +191,7 @@ def _normalize_axes(axes: tuple[Axis, ...], symbols: I64) -> tuple[tuple[Axis, .
 
 
 def _normalize_axis(axis: Axis, rows: I64) -> tuple[Axis, list[int]]:
-    """The coarsest axis that keeps the rows apart, and for each of its cells one cell of the axis before."""
+    """The coarsest axis that keeps the rows apart, and one cell of the old axis for each of its cells."""
     missing = axis.n_cells - 1
     if axis.sort not in ("flags", "pairs", "presence") and (rows[:missing] == rows[0]).all():
         return Axis(axis.subject, "presence"), [0, missing]
@@ -232,7 +232,7 @@ def _follows_each_start(pattern: m.Pattern, longest: bool) -> bool:
     """Whether a pattern needs a run for every start: to report them all, or, without overlap, the earliest left.
 
     The shortest matches without overlap are among those that are reported at every end: some match that ends at an
-    event begins behind a place iff the shortest does.
+    event begins after a given event iff the shortest does.
     """
     overlaps = pattern.which == "without overlap" and longest
     return overlaps or pattern.which in ("from all starts", "once from each start")
@@ -270,7 +270,7 @@ def measures_of(pattern: m.Pattern) -> tuple[m.Measure, ...]:
 
 
 def every_measure_of(pattern: m.Pattern) -> tuple[m.Measure, ...]:
-    """What a pattern measures over its matches, as often as it says so."""
+    """What a pattern measures over its matches, repeated where the file repeats it."""
     parts = (part for column in pattern.measures for part in walk(column.value))
     return tuple(part for part in parts if isinstance(part, m.Measure))
 
@@ -329,7 +329,7 @@ def _find_too_large(regex: m.Regex, limits: Limits) -> m.Regex:
 
 
 def automaton_digest(pattern: CompiledPattern) -> str:
-    """Says whether a pattern's states and registers mean what they meant when they were saved."""
+    """A digest that changes when a pattern's states and registers no longer mean what they meant when saved."""
     digest = hashlib.sha256(pattern.fingerprint.encode())
     if pattern.tracker is not None:
         for array in (pattern.tracker.next_state, pattern.tracker.moves, pattern.tracker.start):

@@ -45,20 +45,21 @@ Listener = Callable[[dict[str, Any]], object]
 
 @dataclass(frozen=True)
 class CompiledPatterns:
-    """Compiled patterns; those that mean the same run once: `distinct`, and the patterns by number for each."""
+    """Compiled patterns; those that mean the same run once: `distinct` holds each meaning with the numbers of its
+    patterns."""
 
     meaning: m.Meaning
     compiled: tuple[CompiledPattern, ...]  # in the order of the file
     distinct: tuple[CompiledPattern, ...]
     numbers_of_distinct: tuple[tuple[int, ...], ...]
     warnings: tuple[Diagnostic, ...]
-    needs: tuple[Need, ...]  # of the first stream, or of a larger set of patterns; `by_stream` has those of all
+    needs: tuple[Need, ...]  # the needs of the first stream, or of a larger set of patterns; `by_stream` has all
     functions: dict[str, UserFunction]
     limits: Limits
     longest: bool
     knowledge: KnowledgeBase
-    n_hidden: int = 0  # of the patterns, the last ones, which run because others read them, and are not reported
-    hidden_rules: frozenset[str] = frozenset()  # likewise
+    n_hidden: int = 0  # how many patterns, the last ones, run only because others read them, unreported
+    hidden_rules: frozenset[str] = frozenset()  # rules that run unreported, because others read them
     timed: tuple[m.Stream, ...] = ()  # streams that others read, in whose units times are counted here as well
     listeners: dict[str, list[Listener]] = field(default_factory=dict, compare=False, repr=False)
 
@@ -81,7 +82,7 @@ class CompiledPatterns:
     ) -> Self:
         """Patterns from the text of a .sre file, from a path, or from several paths.
 
-        `key`, `time` and `time_unit` serve files without a stream block; `lateness_s` (of every stream, or by name),
+        `key`, `time` and `time_unit` serve files without a stream block; `lateness_s` (for every stream, or by name),
         `forget_after_s` and `clean` replace what it says. `places` gives declared places or tables another file than
         their own, by name. Raises PatternError with everything that is wrong, or LimitError where a pattern is too
         large.
@@ -152,7 +153,7 @@ class CompiledPatterns:
 
     @property
     def n_reported(self) -> int:
-        """How many of the patterns, the first ones, have their detections reported."""
+        """How many of the patterns, the first ones, are reported."""
         return len(self.compiled) - self.n_hidden
 
     @property
@@ -172,7 +173,8 @@ class CompiledPatterns:
 
     @cached_property
     def for_rules(self) -> Self:
-        """The same patterns, all of them reported, with what rules ask of their detections, and without the rules."""
+        """The same patterns, all reported, with the columns that rules read of their detections, and without the
+        rules."""
         rules = self.meaning.rules
         patterns = tuple(emitted_for_rules(pattern, rules) for pattern in self.meaning.patterns)
         return self._assemble(
@@ -182,7 +184,7 @@ class CompiledPatterns:
 
     @cached_property
     def by_stream(self) -> dict[str, StreamPart]:
-        """What the patterns ask of each stream that they read, by its name; made at the first recognition."""
+        """What the patterns need of each stream that they read, by its name; made at the first recognition."""
         return {stream.name or "": self._part(stream) for stream in streams_read(self.meaning)}
 
     def _part(self, stream: m.Stream) -> StreamPart:
@@ -201,14 +203,14 @@ class CompiledPatterns:
             stream,
             self if are_all else self.of_stream(stream).select(single),
             self.of_stream(stream).select(silent) if silent else None,
-            # The only stream's may be those of more patterns than these.
+            # The needs of the only stream may come from more patterns than these.
             self.needs if len(self.meaning.streams) == 1 else tuple(needed_columns(self.meaning, stream)),
             tuple(needed_columns(self.meaning, stream, clocked)) if is_clocked else (),
             self._own_past(stream),
         )
 
     def _own_past(self, stream: m.Stream) -> OwnPastPatterns | None:
-        """What pairs ask about the own past of a stream's entities, as patterns of one entity."""
+        """What pairs use of the own past of a stream's entities, as patterns of one entity."""
         asked = asked_of_the_past(self.meaning, stream)
         if not asked:
             return None
@@ -247,7 +249,7 @@ class CompiledPatterns:
 
     @property
     def wanted(self) -> Wanted:
-        """What a reader of their events reads."""
+        """The columns that a reader of their events reads."""
         return Wanted.from_needs(self.needs, self.meaning.stream.time_unit)
 
     @property
@@ -295,7 +297,7 @@ class CompiledPatterns:
         )  # fmt: skip
 
     def part(self, names: Iterable[str]) -> Self:
-        """As `select`, for one of several places in which a file runs: times are counted as in the whole of it."""
+        """As `select`, for one of several tasks that a file runs in: times are counted as in the whole file."""
         return replace(self.select(names), timed=self.timed or tuple(streams_read(self.meaning)))
 
     def of_stream(self, stream: m.Stream) -> Self:
@@ -335,19 +337,19 @@ class CompiledPatterns:
 
 @dataclass(frozen=True)
 class StreamPart:
-    """What the patterns of a file ask of one stream; most files have one, and patterns that are all of one entity."""
+    """What the patterns of a file need of one stream; most files have one, and only patterns of one entity."""
 
     stream: m.Stream
-    single: CompiledPatterns  # of one entity, and known at their last event
-    silent: CompiledPatterns | None  # of one entity, and known only after a silence
+    single: CompiledPatterns  # patterns of one entity, known at their last event
+    silent: CompiledPatterns | None  # patterns of one entity, known only after a silence
     needs: tuple[Need, ...]  # the columns that the stream's events must have
-    clocked_needs: tuple[Need, ...]  # those of them that silences and pairs look at
-    own_past: OwnPastPatterns | None  # what pairs ask about the own past of its entities
+    clocked_needs: tuple[Need, ...]  # the columns that silences and pairs look at
+    own_past: OwnPastPatterns | None  # what pairs use of the own past of its entities
 
 
 @dataclass(frozen=True)
 class OwnPastPatterns:
-    """Patterns of one entity, and the question of pairs that each reported one answers."""
+    """Patterns of one entity, and the predicate of pairs that each reported one decides."""
 
     patterns: CompiledPatterns
     questions: tuple[m.Predicate, ...]

@@ -5,7 +5,7 @@
     together    one task has all events: rules that join rows of different entities
 
 A rule runs by entity where its conditions say that all its rows, those of an `unless` too, have the same `entity`;
-files of facts go to every task, so they ask for nothing. What is kept, reads other rules, or follows facts that a
+files of facts go to every task, so they need nothing. What is kept, reads other rules, or follows facts that a
 stream changes runs together. Nothing here changes what a rule finds: it says only which rows can meet.
 
 Rules that are together here may be matched in a second stage, over rows that were made where events are, by another

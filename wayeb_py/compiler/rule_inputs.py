@@ -1,8 +1,8 @@
 """What the rules of a file read: streams and their columns, patterns, facts.
 
 A rule reads the events of a stream, what patterns detect in it, and facts that a stream changes. A pattern that a rule
-reads is run for it on the events that count for the clock; what the rule asks of its detections beyond what the pattern
-emits (where they are) is emitted for the rule alone.
+reads runs on the events that count for the clock; columns that the rule reads of its detections and the pattern does
+not emit (their position) are emitted for the rule alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from wayeb_py.dsl.semantics.rules.facts import OP
 from wayeb_py.errors import Diagnostic
 from wayeb_py.files.projection import Need
 
-# The columns of a detection or an episode that are none of its events.
+# The columns of a detection or an episode that its events do not have.
 OWN_COLUMNS = frozenset(
     ("entity", "other", "place", "ts", "start_ts", "seq", "start_seq", "end_seq", "n_detections", "decided_ts")
 )
@@ -64,7 +64,7 @@ def _reads(member: m.Member, stream: m.Stream, meaning: m.Meaning) -> bool:
 
 
 def facts_of(meaning: m.Meaning, name: str) -> m.Facts:
-    """The facts of a name."""
+    """The facts with this name."""
     return next(facts for facts in meaning.facts if facts.name == name)
 
 
@@ -73,7 +73,7 @@ def _pattern(meaning: m.Meaning, name: str) -> m.Pattern:
 
 
 def needs_of_rule(rule: m.Rule, stream: m.Stream, meaning: m.Meaning) -> Iterator[Need]:
-    """The columns of a stream's events that a rule asks for."""
+    """The columns of a stream's events that a rule reads."""
     kinds = {attribute.name: attribute.kind for attribute in stream.attributes}
     for member in members_of(rule):
         if not _reads(member, stream, meaning):
@@ -104,14 +104,14 @@ def _columns(member: m.Member, stream: m.Stream, meaning: m.Meaning) -> Iterator
 
 
 def event_column(pattern: m.Pattern, name: str) -> tuple[m.Role, str]:
-    """Whose column of the events a column of a detection is, and what the events call it."""
+    """The entity and the column of the events that a column of a detection comes from."""
     if name in pattern.emit and pattern.emit_of:
         return pattern.emit_of[pattern.emit.index(name)]
-    return "a", name  # where it is: of a pair, where a is
+    return "a", name  # the position; in a pair, that of a
 
 
 def emitted_for_rules(pattern: m.Pattern, rules: tuple[m.Rule, ...]) -> m.Pattern:
-    """The pattern with all columns that rules ask of its detections; what is for them alone has a name of its own."""
+    """The pattern with all columns that rules read of its detections; those for rules alone have names of their own."""
     asked = {
         column.name: None
         for rule in rules for member in members_of(rule)

@@ -1,11 +1,11 @@
-"""What all rows of a rule share: columns that are equal in every match, by which its rows can be dealt to places.
+"""Finds what all rows of a rule share: columns that are equal in every match, by which rows can be dealt to tasks.
 
     x: DepotVisit, y: DepotVisit where x.place = y.place …
     unless l: LeavingDepot where l.place = x.place …          ──▶ the key {x.place, y.place, l.place}
 
-Rows whose key is missing are in no match. A member that a key says nothing of has to be everywhere, as files of facts
-are: then a match is found exactly where the rows of its own members with a key are. What tables a rule reads, and who
-makes their rows, is here too, for a place that makes rows and a place that matches them.
+Rows whose key is missing are in no match. A member without a key column has to be everywhere, as files of facts
+are: then a match is found exactly where the rows of its own members with a key are. Which tables a rule reads, and who
+makes their rows, is here too, for tasks that make rows and tasks that match them.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from wayeb_py.dsl.semantics.rules.links import links_of
 
 Maker = Literal["entities", "pairs"]
 _TIMES = ("ts", "start_ts", "decided_ts")
-_READS = "\x1frows of "  # stands before the name of a rule of which only the rows are made
+_READS = "\x1frows of "  # stands before the name of a rule that only makes its rows
 _Place = tuple[str, str]  # a member and a column of it
 
 
 @dataclass(frozen=True, slots=True)
 class RuleKey:
-    """The column of each member that is equal in every match, and the members of which nothing says so."""
+    """The column of each member that is equal in every match, and the members that have no such column."""
 
-    columns: Mapping[str, str]  # by member
-    others: tuple[m.Member, ...]  # without files of facts
+    columns: Mapping[str, str]  # the key column of each member
+    others: tuple[m.Member, ...]  # members without a key column, except files of facts
 
     def __str__(self) -> str:
         return " = ".join(f"{member}.{column}" for member, column in self.columns.items())
@@ -53,7 +53,7 @@ def tables_read(rules: Iterable[m.Rule], meaning: m.Meaning) -> dict[str, None]:
 
 
 def keys_of(rule: m.Rule, meaning: m.Meaning) -> list[RuleKey]:
-    """The keys of a rule, those first that say something of most members."""
+    """The keys of a rule, those with columns of the most members first."""
     moving = [member for member in members_of(rule) if table_read(member, meaning) is not None]
     own = {member.name: None for member in rule.members if member in moving}
     inside = [
@@ -64,7 +64,7 @@ def keys_of(rule: m.Rule, meaning: m.Meaning) -> list[RuleKey]:
     alone |= dict.fromkeys(place for _, classes in inside for place in classes if place[0] in own)
     keys: dict[tuple[_Place, ...], RuleKey] = {}
     for places in _classes(rule.conditions, alone).values():
-        # What an `unless` says of the rule's own members holds only where its rows are.
+        # What an `unless` says about the rule's own members holds only where its rows are.
         known = {*places, *(one for names, found in inside for one in found.get(places[0], ()) if one[0] in names)}
         columns = {
             member.name: min(column for name, column in known if name == member.name)
@@ -78,7 +78,7 @@ def keys_of(rule: m.Rule, meaning: m.Meaning) -> list[RuleKey]:
 
 
 def _classes(conditions: tuple[m.Condition, ...], alone: Iterable[_Place] = ()) -> dict[_Place, list[_Place]]:
-    """The columns that are equal to each, itself among them; those that stand `alone` too."""
+    """The columns equal to each column, itself included; also for those that stand `alone`."""
     found = {place: [place] for place in alone}
     for key in links_of(conditions).keys:
         if len(key.equal) > 1:  # one of several is enough
@@ -94,10 +94,10 @@ def _classes(conditions: tuple[m.Condition, ...], alone: Iterable[_Place] = ()) 
 
 
 def routes_by(rule: m.Rule, key: RuleKey, meaning: m.Meaning) -> dict[str, str | None] | None:
-    """By table, the column that says where a row is needed, None where it is needed everywhere.
+    """The column of each table that says where a row is needed; None where it is needed everywhere.
 
-    None where a key does not serve: two members read one table by different columns, the newest row of an entity is
-    asked for by something else than the entity, or `once for` counts matches of several places together.
+    None if the key does not serve: two members read one table by different columns, the newest row of an entity is
+    looked up by something else than the entity, or `once for` counts matches of several tasks together.
     """
     if rule.once_for and not any(name in key.columns for name in rule.once_for):
         return None
@@ -114,7 +114,7 @@ def routes_by(rule: m.Rule, key: RuleKey, meaning: m.Meaning) -> dict[str, str |
 
 
 def shared_key(rule: m.Rule, meaning: m.Meaning) -> RuleKey | None:
-    """A key that all members have, but for files of facts; None where there is none, or it does not serve."""
+    """A key that all members except files of facts have; None where there is none, or it does not serve."""
     if rule.kept or any(member.over in ("matches", "kept") for member in members_of(rule)):
         return None
     keys = (key for key in keys_of(rule, meaning) if not key.others and len(key.columns) > 1)
@@ -122,7 +122,7 @@ def shared_key(rule: m.Rule, meaning: m.Meaning) -> RuleKey | None:
 
 
 def makes(maker: Maker, member: m.Member, meaning: m.Meaning) -> bool:
-    """Whether the rows of a member are made where events lie by entity, or where pairs are found."""
+    """Whether `maker` makes the rows of a member: the tasks by entity, or those that find pairs."""
     if table_read(member, meaning) is None:
         return False
     if member.over not in ("detections", "episodes"):
@@ -132,7 +132,7 @@ def makes(maker: Maker, member: m.Member, meaning: m.Meaning) -> bool:
 
 
 def readers(names: Iterable[str]) -> frozenset[str]:
-    """What `for_rows` calls rules of which only the rows are made."""
+    """What `for_rows` calls rules that only make their rows."""
     return frozenset(_READS + name for name in names)
 
 
@@ -142,7 +142,7 @@ def for_rows(
     """Selects the patterns and rules with these names, and reduces each of `rules` to the members whose rows this kind
     of task makes, under a name of its own (`readers`).
 
-    The rows have the keys of their entities, by which they are put in order elsewhere.
+    The rows carry the keys of their entities, by which another task sorts them.
     """
     meaning = patterns.meaning
     found: list[m.Rule] = []

@@ -6,15 +6,15 @@
     x.speed + y.speed > 30      Expression whatever else there is, evaluated over arrays
     l: listed                   Within     what stands is valid at the `ts` of what it is joined to
 
-What follows from the conditions on time (`dsl/semantics/rules/times/lifetimes.py`) is what the query says of how long
-rows are needed, until when a match waits for an absence, and when it is decided.
+The conditions on time (`dsl/semantics/rules/times/lifetimes.py`) decide how long the query needs each row, until when a
+match waits for an absence, and when it is decided.
 
-A table calls its columns as follows: `ts`, `start_ts`, `@known` (when a row is known) and, of what stands, `@since` and
-`@until` are ticks; `speed` is the attribute of that name; `=speed` and `~speed` its codes by which it is joined, as it
-is and as a floating-point number; `@lon` and `@lat` say where a row is, missing where that is not on the earth;
+A table names its columns as follows: `ts`, `start_ts`, `@known` (when a row is known) and, for what stands, `@since`
+and `@until` are ticks; `speed` is the attribute of that name; `=speed` and `~speed` its codes by which it is joined, as
+it is and as a floating-point number; `@lon` and `@lat` say where a row is, missing where that is not on the earth;
 `@origin` is 0, the beginning of the count.
 
-Who evaluates an expression is handed over, since that takes an engine: to explain a rule none is needed.
+The caller passes what evaluates expressions, since that takes an engine, which explaining a rule does not need.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from wayeb_py.rules.planning.query import Absence, Member, Query, Reach
 from wayeb_py.rules.table import Array, greatest, least
 
 LON, LAT, SINCE, UNTIL, KNOWN, ORIGIN_COLUMN = "@lon", "@lat", "@since", "@until", "@known", "@origin"
-EXACT, AS_FLOATS = "=", "~"  # what stands before the name of a column that is joined by
+EXACT, AS_FLOATS = "=", "~"  # prefixes of the names of join columns
 
 Asked = tuple[str, str]  # a member by its name, and a column of its table
 
 
 class Evaluated(NamedTuple):
-    """A predicate as a function of arrays of the columns that it asks for, in their order; and what evaluates it at
-    once with others, where there is such a thing."""
+    """A predicate as a function of arrays of the columns that it reads, in their order; and, where there is one, an
+    evaluator that takes it together with others."""
 
     evaluate: Callable[[Sequence[Array]], Array]
     together: Together | None = None
@@ -68,7 +68,7 @@ def not_evaluated(predicate: m.Predicate, asked: Sequence[Asked]) -> Evaluated:
 
 
 def as_they_are(columns: Sequence[tuple[m.Member, str]]) -> str | None:
-    """The form of keys while nothing is known of types."""
+    """The form of keys while the types are unknown."""
     return EXACT
 
 
@@ -146,7 +146,7 @@ class _Maker:
     # Times.
 
     def _column(self, moment: Moment) -> Column | None:
-        """The column that tells a moment; None where nothing does: facts that never change are valid for ever."""
+        """The column that holds a moment; None where none does: facts that never change are valid for ever."""
         if moment == ORIGIN:
             return None
         member = self.members[moment.member]
@@ -205,7 +205,8 @@ class _Maker:
         yield from self._within(found)
 
     def _validity(self, members: Sequence[m.Member], conditions: Sequence[m.Condition]) -> Iterator[AnyCondition]:
-        """What stands is valid at the `ts` of what it is joined to, or, if that is nothing, at that of the match."""
+        """What stands is valid at the `ts` of what it is joined to, or, if that is nothing, at the `ts` of the
+        match."""
         happening = [member for member in members if not member.stands]
         for name, joined in joined_to(members, conditions).items():
             since, until = self._column(Moment(name, "start")), self._column(Moment(name, "end"))
@@ -221,7 +222,7 @@ class _Maker:
                 yield Expression((since, until, *ends), _is_valid_at_the_last, "valid at the last", text)
 
     def _reaches(self) -> Iterator[Reach]:
-        """How late a row can be that is in one match with another, by each of its columns."""
+        """How late a row can be that shares a match with another row, by each of its columns."""
         own = Distances(differences_of(self.rule, None, self.known, self.ticks), self.ticks)
         yield from self._reaches_among(self.rule.members, self.rule.members, own)
         for unless in self.rule.unless:
@@ -229,7 +230,7 @@ class _Maker:
             yield from self._reaches_among(unless.members, (*self.rule.members, *unless.members), both)
             timed = [member for member in self.rule.members if member.has_time]
             for reach in self._reaches_among(timed, unless.members, both):
-                if reach.column.name != UNTIL:  # which may change while a match waits
+                if reach.column.name != UNTIL:  # `@until` may change while a match waits
                     yield reach
 
     def _reaches_among(
@@ -326,7 +327,7 @@ class _Maker:
         return Expression(columns, function, f"{predicate!r} of {order}", condition.text, together)
 
     def _asked(self, predicate: m.Predicate) -> Iterator[Asked]:
-        """The columns that a predicate asks for, in the order of its text."""
+        """The columns that a predicate reads, in the order of its text."""
         for part in walk(predicate):
             if isinstance(part, m.Apart):
                 yield from ((name, column) for name in (part.first, part.second) for column in (LON, LAT))
@@ -348,7 +349,8 @@ class _Maker:
     # Keys.
 
     def _forms_of_keys(self) -> dict[Asked, str | None]:
-        """How each column is encoded that is equal to another, together with all that it is tied to."""
+        """The encoding of each column that must equal another: the same for all columns that equalities tie
+        together."""
         classes: dict[Asked, set[Asked]] = {}
         every = [*self.rule.conditions, *(one for unless in self.rule.unless for one in unless.conditions)]
         for key in links_of([one for one in every if not differences_in(one, self.members)]).keys:
@@ -366,7 +368,7 @@ class _Maker:
         return forms
 
     def _equal(self, key: Key) -> list[AnyCondition] | None:
-        """The equality, or the choice of several, that a key is; None where an index cannot look it up."""
+        """The condition of a key: an equality, or a choice of several; None where an index cannot look it up."""
         pairs = [(_attribute(one), _attribute(other)) for one, other in key.equal]
         sides: tuple[dict[Column, None], dict[Column, None]] = ({}, {})
         for pair in pairs:
@@ -399,7 +401,7 @@ def _is_valid_at_the_last(values: Sequence[Array]) -> Array:
 
 
 def columns_of(query: Query) -> dict[str, dict[str, None]]:
-    """The columns that a query asks of each table, besides those of its matches."""
+    """The columns that a query reads of each table, besides those of its matches."""
     conditions: list[Any] = [*query.conditions, *(one for absence in query.unless for one in absence.conditions)]
     conditions += [] if query.decided is None else [query.decided]
     asked = [column for condition in conditions for column in condition.columns]

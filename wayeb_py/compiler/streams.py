@@ -1,4 +1,5 @@
-"""Which streams the patterns of a file read, which patterns they read, and what a caller says of the streams."""
+"""Finds which streams and which other patterns the patterns of a file read, and applies a caller's settings of
+streams."""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ def with_given_settings(
 
 
 def asked_of_the_past(meaning: m.Meaning, stream: m.Stream) -> list[m.Detected | m.Crossed | m.Passed]:
-    """What patterns over pairs ask about the own past of a stream's entities, each once, in the order of the file."""
+    """The predicates on the own past of a stream's entities that pairs use, each once, in the order of the file."""
     asked: dict[m.Detected | m.Crossed | m.Passed, None] = {}
     for pattern in meaning.patterns:
         for part in pattern.parts if pattern.pair is not None else ():
@@ -78,7 +79,7 @@ def asked_of_the_past(meaning: m.Meaning, stream: m.Stream) -> list[m.Detected |
 
 
 def stream_fingerprint(stream: m.Stream) -> str:
-    """Changes with everything that would give the state of a stream's entities another meaning."""
+    """A digest that changes with everything that gives the state of a stream's entities its meaning."""
     return " ".join(str(part) for part in (stream.name, stream.key, stream.time, stream.time_unit))
 
 
@@ -98,7 +99,7 @@ def given_by_stream(
 
 
 def one_for_several(streams: Sequence[m.Stream], read: Iterable[str], noun: str) -> DataError:
-    """The error where a caller gives one table or data frame for a file of several streams."""
+    """The error where a caller gives one table or data frame for a file with several streams."""
     return DataError(
         f"this file has {len(streams)} streams, and one {noun} is no answer",
         hint=f"give a {noun} for each: {{" + ", ".join(f'"{name}": …' for name in read) + "}",
@@ -118,7 +119,7 @@ def quoted(names: Iterable[str]) -> str:
 
 
 def names_read(pattern: m.Pattern) -> set[str]:
-    """The patterns that a pattern asks for by `detected` or `since`."""
+    """The patterns that a pattern reads by `detected` or `since`."""
     return {part.pattern for part in pattern.parts if isinstance(part, m.Detected | m.Since)}
 
 

@@ -1,4 +1,4 @@
-"""Arrow arrays as rows are picked from them: without dictionaries, and of types that Arrow can pick from."""
+"""Arrow columns become columns that `take` accepts: dictionaries decoded, views of text as text."""
 
 from __future__ import annotations
 

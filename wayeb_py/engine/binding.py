@@ -1,7 +1,7 @@
 """Patterns are bound to the types of their events: entities, cohorts, and the memory of each entity.
 
-Made from the first batch (or from what a saved state has read); later batches have to fit. Everything here belongs to
-one recogniser and changes with every chunk; the patterns do not.
+A binding is made from the first batch (or from what a saved state has read); later batches have to fit. Everything here
+belongs to one recogniser and changes with every chunk; the patterns do not.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ class Binding:
         self.count: I64 = np.zeros(0, dtype=np.int64)
         self.last_ts: I64 = np.zeros(0, dtype=np.int64)
         self.last_seen: I64 = np.zeros(0, dtype=np.int64)
-        self.floor_ts: I64 = np.zeros(0, dtype=np.int64)  # [entity restored]: what an earlier run has recognised up to
+        self.floor_ts: I64 = np.zeros(0, dtype=np.int64)  # [restored entity]: what an earlier run has recognised
         self.last_row: I32 = np.zeros(0, dtype=np.int32)
-        # Of the chunk at hand; kept, since fresh memory for each would cost a page fault every 4 KiB.
+        # Arrays for one chunk, used again: fresh memory for each would cost a page fault every 4 KiB.
         self.link = np.empty(chunk_rows, dtype=np.int32)
         self.present = np.empty(chunk_rows, dtype=np.int32)
         self.seq = np.empty(chunk_rows, dtype=np.int64)
@@ -171,5 +171,5 @@ class Binding:
 
 
 def bind_schema(patterns: CompiledPatterns, events: pa.Schema) -> DetectionSchema:
-    """The columns of the patterns' detections in such events; EventsError or DataError where they do not fit them."""
+    """The columns of the patterns' detections in these events; EventsError or DataError where the two do not fit."""
     return Binding(patterns, events, 1).rows.schema

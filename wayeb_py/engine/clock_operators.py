@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def make_clock(
     parts: Mapping[str, StreamPart], orders: Mapping[str, str], not_held: Collection[str] = ()
 ) -> FileClock:
-    """The clock over the streams of a file, each in its own order; of some only the times count."""
+    """The clock over the streams of a file, each in its own order; for some streams only the times count."""
     return FileClock(parts, {name: order == "sorted" for name, order in orders.items()}, not_held)
 
 
@@ -54,7 +54,7 @@ def rule_operator(
     """The operator of a file's rules, which reads what the others find; None where there are none.
 
     `reported` are the operators of streams, by the patterns whose detections rules take as they are reported;
-    of the rules `elsewhere` only the rows are made.
+    the rules `elsewhere` only make their rows.
     """
     if not patterns.meaning.rules:
         return None

@@ -1,6 +1,6 @@
 """Patterns of single entities over the events that the clock has passed, for operators that wait for a clock.
 
-The events are those of the stream's own recogniser, read and numbered there, without the ones that are late for the
+The events are those of the stream's own recogniser, read and numbered there, without those that are late for the
 clock. They come in the order of time over all entities, so nothing is late or held back here.
 """
 
@@ -27,7 +27,7 @@ class ClockedRecogniser(OrderedRecogniser):
         self._read_entities, self._numbers = entities, None
 
     def numbered(self, passed: Passed) -> Rows | None:
-        """The events of its stream with the entity numbers of its own; None where there are none."""
+        """The events of its stream with its own entity numbers; None where there are none."""
         binding, rows = self._binding, passed.rows.get(self.stream)
         if binding is None or rows is None:
             return None

@@ -1,9 +1,9 @@
-"""The patterns of single entities as an operator: events become detections, entity by entity.
+"""Events become detections, entity by entity: the operator of patterns of single entities.
 
     keys → entities → order (late ones aside) → found (`ordered_recogniser`) → rows
 
 Whether an event is late, repeated or forgotten depends on its own entity's events alone, so feeding the same events in
-any cuts gives the same detections. This operator also does what a long-running stream asks of its entities: to continue
+any cuts gives the same detections. This operator also does what a long-running stream needs: to continue
 without waiting for silent ones, to drop forgotten ones, and to save only what has changed.
 """
 
@@ -74,9 +74,9 @@ class EntityRecogniser(OrderedRecogniser):
             stream=stream, is_only=is_only,
         )  # fmt: skip
         self.aside: Aside = [] if aside is None else aside
-        self.arrived: Arrived | None = None  # of the batch that was fed last, for the clock, where there is one
+        self.arrived: Arrived | None = None  # the events of the last batch, for the clock, where there is one
         self._keeps_arrived = keeps_arrived
-        self._changes: Changes | None = None  # noted only where a caller asks for it
+        self._changes: Changes | None = None  # noted only after `note_changes`
         self._few: FewEvents | None = None
         self._few_for: Binding | None = None
 
@@ -96,12 +96,12 @@ class EntityRecogniser(OrderedRecogniser):
         return self._feed(binding, batch)
 
     def lend(self, shared: SharedRows | None) -> None:
-        """Gives, or takes away, what others have computed of the events that are fed next."""
+        """Lends, or takes back, what others have computed of the events that are fed next."""
         self._shared = shared
 
     def feed_rows(self, events: Sequence[Mapping[str, Any]]) -> Detections | None:
-        """The detections of a few more events, given as Python values by column; None where they take the way of a
-        batch, and nothing has changed."""
+        """The detections of a few more events, given as Python values by column; None, with nothing changed, where they
+        take the path of a batch."""
         binding = self._binding
         if binding is None or not events or (few := self._few_of(binding)) is None or not few.fill_rows(events):
             return None
@@ -118,9 +118,9 @@ class EntityRecogniser(OrderedRecogniser):
         return self._step_few(few, n, lambda: binding.batch_of(arrays), few.fill_arrays(arrays, n))
 
     def skip(self, batch: pa.RecordBatch) -> None:
-        """Passes over some events that are not recognised: the words of their entities begin anew behind them.
+        """Skips some events: the words of their entities begin again after them.
 
-        They count in the order of events: what is late, or repeats a time, is so after them as well.
+        They still count in the order of events: later events may be late, or repeat a time, because of them.
         """
         binding = self._bind(batch.schema)
         rows = self._arrive(binding.conform(batch))
@@ -163,7 +163,7 @@ class EntityRecogniser(OrderedRecogniser):
         return changes
 
     def _few_of(self, binding: Binding) -> FewEvents | None:
-        """The way for a few events, where there is one; it goes with the binding."""
+        """The fast path for a few events, where there is one; it belongs to the binding."""
         if self._few_for is not binding:
             from wayeb_py.engine.few.few_events import FewEvents  # for start-up time
 
@@ -173,7 +173,7 @@ class EntityRecogniser(OrderedRecogniser):
         return self._few if self.watcher is None else None  # a watcher reads chunks
 
     def _step_few(self, few: FewEvents, n: int, batch_of: BatchOf, is_usual: bool) -> Detections:
-        """The detections of a few events by one call, and by the ordinary way from the first one that needs it."""
+        """The detections of a few events by one call, and by the batch path from the first event that needs it."""
         binding = self._binding
         assert binding is not None
         done, found = few.step(n) if is_usual else (0, [])
@@ -186,8 +186,8 @@ class EntityRecogniser(OrderedRecogniser):
         if not done:
             return self._feed(binding, batch_of())
         before = few.detections(found, done, lambda: batch_of().slice(0, done))
-        table = before.to_arrow()  # made now: the arrays of the few are filled anew
-        self.lend(None)  # which counts from the first of these events
+        table = before.to_arrow()  # made now: the next call fills the arrays again
+        self.lend(None)  # what is lent counts from the first of these events
         try:
             after = self._feed(binding, batch_of().slice(done))
         except Disorder as wrong:
@@ -236,8 +236,8 @@ class EntityRecogniser(OrderedRecogniser):
     def evict(self, now_s: float | None = None) -> tuple[Detections, npt.NDArray[np.bool_]] | None:
         """Drops entities that have been silent for longer than patterns remember: see `eviction`.
 
-        What they still had open, and which entities stay, by their numbers before; None if all do. `now_s` is the wall
-        clock, where it is known.
+        Returns what they still had open, and which entities stay, by their old numbers; None if all stay. `now_s` is
+        the wall clock, where it is known.
         """
         binding = self._binding
         aged = None if binding is None else find_evictable(binding, now_s)
@@ -335,7 +335,7 @@ class EntityRecogniser(OrderedRecogniser):
         self.counts.entities = n_entities = len(binding.entities)
         binding.grow(n_entities)
         arrived = rows = Rows(batch, entity, ticks.values)
-        if ARRIVED in batch.schema.names:  # what is held, and saved, goes without
+        if ARRIVED in batch.schema.names:  # events are held, and saved, without it
             rows = Rows(batch.drop_columns([ARRIVED]), entity, ticks.values)
         self._touch(rows)
         in_turn, late, is_event = self._judge(rows, binding)

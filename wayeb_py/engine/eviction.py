@@ -31,7 +31,7 @@ from wayeb_py.engine.saved.packing import pack_state, unpack_state
 from wayeb_py.kernels.ticks import NEVER
 
 STEPS = 8
-AHEAD_S = 3600.0  # a time so far ahead of the clock is wrong, and not merely a clock that is a little fast
+AHEAD_S = 3600.0  # a time this far ahead of the clock is wrong, not merely from a clock that is a little fast
 
 
 def find_evictable(binding: Binding, now_s: float | None = None) -> Bool | None:
@@ -67,7 +67,7 @@ def _oldest_kept(last: npt.NDArray[np.int64], forget: int) -> int:
 
 
 def keep_entities(saved: bytes, kept: Bool) -> bytes:
-    """The state without the other entities."""
+    """The state with the kept entities alone."""
     header, blobs = unpack_state(saved)
     number = np.cumsum(kept) - 1  # [entity before] -> entity after
     with np.load(io.BytesIO(blobs["arrays"]), allow_pickle=False) as loaded:

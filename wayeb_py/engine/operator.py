@@ -40,7 +40,7 @@ class Operator(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Changes with everything that would give the state another meaning."""
+        """A digest that changes with everything that gives the state its meaning."""
 
     @property
     def stream(self) -> str:
@@ -57,7 +57,7 @@ class Operator(Protocol):
         """The detections that are decided by the end of the input."""
 
     def save(self) -> bytes:
-        """The state; nothing where there is none yet."""
+        """The state; empty where there is none yet."""
 
     def restore(self, data: bytes) -> None:
         """Continues from a saved state; DataError where it does not fit."""
@@ -74,7 +74,7 @@ class ClockOperator(Operator, Protocol):
 
 
 class StreamOperator(Operator, Protocol):
-    """Reads the batches of one stream; a long-running stream asks more of it than a file does."""
+    """Reads the batches of one stream; a long-running stream needs more of it than a file does."""
 
     def bind(self, schema: pa.Schema) -> None:
         """Learns the types of the events before there are any; raises at once where they do not fit."""
@@ -100,8 +100,8 @@ class StreamOperator(Operator, Protocol):
     def evict(self, now_s: float | None = None) -> tuple[Detections, npt.NDArray[np.bool_]] | None:
         """Drops entities that have been silent for longer than patterns remember.
 
-        What they still had open, and which entities stay, by their numbers before; None if all do. `now_s` is the wall
-        clock, where it is known.
+        Returns what they still had open, and which entities stay, by their old numbers; None if all stay. `now_s` is
+        the wall clock, where it is known.
         """
 
     def note_changes(self) -> None:

@@ -48,8 +48,9 @@ CHUNK_ROWS = 1 << 16
 class OrderedRecogniser:
     """Recognises patterns of single entities in events that are in order.
 
-    `order` says who guarantees the order; `needs` are the columns that batches are reduced to, those of the patterns
-    unless others need more; `stream` is the name of the stream, `is_only` says that the file has no other.
+    `order` says who guarantees the order; `needs` are the columns that batches are reduced to, those that the patterns
+    need unless other operators need more; `stream` is the name of the stream, `is_only` says that the file has no
+    other.
     """
 
     def __init__(
@@ -164,7 +165,7 @@ class OrderedRecogniser:
         orders = None if binding.ties is None or self.order == "arrival" else binding.ties.orders_of(rows)
         parts: list[BatchDetections] = []
         self._n_measured = 0
-        # None of them has been left out, or moved.
+        # No row has been left out or moved.
         self._rows_shared = self._shared is not None and rows.batch is self._shared_batch
         for begin in range(0, len(rows), CHUNK_ROWS):
             parts += self._step(binding, rows, columns, orders, begin, min(begin + CHUNK_ROWS, len(rows)))
@@ -252,7 +253,7 @@ class OrderedRecogniser:
         ]
 
     def _numbered(self, part: Found) -> I64:
-        """The numbers of detections among those of the batch that are measured; -1 where they are not."""
+        """The number of each detection among the measured ones of the batch; -1 where it is not measured."""
         if part.measured is None:
             return np.full(len(part.row), -1, dtype=np.int64)
         first, self._n_measured = self._n_measured, self._n_measured + len(part.row)

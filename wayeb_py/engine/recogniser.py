@@ -54,7 +54,7 @@ class Recogniser:
     order="arrival": events come as they arrive; those that are late, by the patterns' lateness (0 unless given), are
     set aside. order="sorted": each entity's events come in the order of time, and all of a stream's where silences or
     pairs read it; where they do not, `Disorder` is raised. Streams of one file may differ in it: {"radar": "sorted"}.
-    `own_input`: the fed events are an input of their own, not the rest of the one before, so that they may repeat
+    `own_input`: the fed events are an input of their own, not the rest of an earlier one, so they may repeat
     events, which are set aside (`repeats`). `plans` are the orders in which the members of rules are joined, by rule.
     `listens`: calls what `patterns.on` was given.
     saves=False: the state is never asked for, which spares work where rules read detections of events in order.
@@ -142,11 +142,11 @@ class Recogniser:
 
     @property
     def has_clock(self) -> bool:
-        """Whether a clock over all entities runs here."""
+        """Whether this recogniser has a clock over all entities."""
         return self._clock is not None
 
     def reads(self, stream: str) -> bool:
-        """Whether events of a stream are fed here."""
+        """Whether this recogniser reads events of a stream."""
         return stream in self._streams
 
     @property
@@ -192,7 +192,7 @@ class Recogniser:
         return self._announce(self._joined([self._feed(name, batch, partition) for batch in batches]))
 
     def feed_arrays(self, arrays: Mapping[str, Any], stream: str | None = None) -> Detections:
-        """The detections of a few more events, given as arrays by column: the shortest way in.
+        """The detections of a few more events, given as arrays by column: the fastest call.
 
         Times are whole numbers in the ticks of the time column (`ticks_per_s`), texts come as lists; the types must be
         known, by `bind` or by a batch before.
@@ -203,16 +203,16 @@ class Recogniser:
         return self._alone(operator, operator.feed_arrays(arrays))
 
     def lend(self, shared: SharedRows | None, stream: str | None = None) -> None:
-        """Gives, or takes away, what others have computed of the events of a stream that are fed next."""
+        """Lends, or takes back, what others have computed of the events of a stream that are fed next."""
         self._streams[self._named(stream)].lend(shared)
 
     def skip(self, events: pa.RecordBatch, stream: str | None = None) -> None:
-        """Passes over some events of patterns of single entities: their words begin anew behind the gap."""
+        """Skips some events for patterns of single entities: their words begin again after the gap."""
         self._streams[self._named(stream)].skip(events)
 
     def skip_unneeded(self, events: pa.RecordBatch, stream: str | None = None) -> npt.NDArray[np.bool_] | None:
-        """Passes over those events that would change what patterns of single entities remember: see
-        `EntityRecogniser`; None where that cannot be told, and nothing was done."""
+        """Skips the events that would change what patterns of single entities remember: see `EntityRecogniser`. None,
+        with nothing done, if the engine cannot decide which events change nothing."""
         return self._streams[self._named(stream)].skip_unneeded(events)
 
     def follow(self, partitions: Collection[str], away: Collection[str] = (), stream: str | None = None) -> Detections:
@@ -241,7 +241,7 @@ class Recogniser:
     def finish(self, reached_s: Mapping[str, Fraction] | None = None) -> Detections:
         """The detections of the events still held back, and the episodes still open: the input has ended.
 
-        `reached_s` are the greatest times of the streams of which these events are a part.
+        `reached_s` are the greatest times of the streams that these events are a part of.
         """
         found: list[tuple[Operator, Detections]] = [(one, one.finish()) for one in self._streams.values()]
         if self._clock is not None:
@@ -264,7 +264,7 @@ class Recogniser:
         """The stream that the clock waits for, whose events are best read next; the first without a clock."""
         return next(iter(self._streams)) if self._clock is None else self._clock.behind
 
-    # What a long-running stream asks.
+    # What a long-running stream needs.
 
     def flush_idle(self, entities: pa.Array, stream: str | None = None) -> Detections:
         """The detections of events held back for entities, given by key, that have been silent for long."""
@@ -276,8 +276,8 @@ class Recogniser:
     ) -> tuple[Detections, npt.NDArray[np.bool_]] | None:
         """Drops entities that have been silent for longer than patterns remember: see `eviction`.
 
-        What they still had open, and which entities stay, by their numbers before; None if all do. `now_s` is the wall
-        clock, where it is known.
+        Returns what they still had open, and which entities stay, by their old numbers; None if all stay. `now_s` is
+        the wall clock, where it is known.
         """
         name = self._named(stream)
         evicted = self._streams[name].evict(now_s)
@@ -296,7 +296,7 @@ class Recogniser:
         return pack_operators(states) if any(state.data for state in states) else b""
 
     def restore(self, data: bytes) -> None:
-        """Continues from a saved state; operators without a state in it begin afresh; states of other operators are
+        """Continues from a saved state; operators without a state in it start empty; states of other operators are
         dropped."""
         saved = unpack_operators(data)
         refuse_unnamed(saved, n_streams=len(self.patterns.meaning.streams))
@@ -373,7 +373,8 @@ class Recogniser:
             self._rules.bind(name, schema, operator.entities)
 
     def _alone(self, operator: Operator, found: Detections) -> Detections:
-        """What one operator found in a few events; one by one they leave no time for what is not asked for."""
+        """What one operator found in a few events, without anything that the caller may not need: it would cost too
+        much."""
         if len(self._streams) > 1:
             found = self._together([(operator, found)])
         return self._announce(found) if self._listeners or self._on_detection or self._on_episode else found
@@ -405,7 +406,7 @@ class Recogniser:
         return self._joined_schema()
 
     def _joined_schema(self) -> DetectionSchema:
-        """The columns of all detections; their types are settled once all streams have shown theirs."""
+        """The columns of all detections; their types are final once all streams have shown theirs."""
         if self._schema is not None:
             return self._schema
         schema = join_schemas(self.patterns.emitted, [operator.schema for operator in self.operators])
@@ -414,7 +415,7 @@ class Recogniser:
         return schema
 
     def _joined(self, results: Sequence[Detections]) -> Detections:
-        """Tables of one schema as one."""
+        """Joins tables of one schema."""
         if not results:
             return self._together([])
         return Detections(
@@ -468,7 +469,7 @@ def _taken(patterns: CompiledPatterns, orders: Mapping[str, str]) -> dict[str, s
 
 
 def call_listeners(listeners: Mapping[str, Sequence[Listener]], found: Detections) -> None:
-    """Calls what wants the detections of a pattern or a rule with each of them, in their order."""
+    """Calls the listeners of a pattern or a rule with each of its detections, in their order."""
     if not listeners or not len(found):
         return
     table = found.to_arrow()
@@ -486,7 +487,7 @@ def _batches(events: Any) -> list[pa.RecordBatch]:
             return [pa.record_batch(events)]
         events = as_table(events)
     batches: list[pa.RecordBatch] = events.to_batches()
-    # No rows is no batch; an empty one still says which columns there are.
+    # A table without rows has no batch; an empty batch still says which columns there are.
     return batches or [pa.RecordBatch.from_pylist([], schema=events.schema)]
 
 

@@ -1,14 +1,14 @@
-"""Patterns that end in `; silence D` or `; $` as an operator: a match that no event of its entity follows for D.
+"""Detects patterns that end in `; silence D` or `; $`: a match that no event of its entity follows for D.
 
     events that the clock has passed ──▶ matches of R at an entity's last event ──▶ wait for t + D ──▶ detected
 
 At an event of time t, the operator looks for R as any other pattern does. A match waits until the clock has passed t +
-D, and is detected then unless an event of its entity has a time in (t, t + D]; of several events at one time only the
-last can be followed by a silence. At the end of the input it detects those that end before the greatest time of their
-stream: of the others the data say nothing.
+D, and is detected then unless an event of its entity has a time in (t, t + D]; among several events at one time, only
+the last can be followed by a silence. At the end of the input it detects those that end before the greatest time of
+their stream: the data say nothing about the others.
 
 `; $`, the end of an entity's word, is the silence after which the stream forgets its entities, or the end of the input:
-then all that still wait for it are detected.
+at that end all that still wait are detected.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class SilenceRecogniser(ClockedRecogniser):
 
     def __init__(self, patterns: CompiledPatterns, stream: str, is_only: bool) -> None:
         super().__init__(patterns, stream, is_only)
-        self._waiting: list[Waiting] = []  # one a pattern
+        self._waiting: list[Waiting] = []  # one for each pattern
         self._saved_waiting: dict[str, bytes] = {}
         self._reached: int | None = None  # the greatest time that has arrived in the stream
 
@@ -64,8 +64,8 @@ class SilenceRecogniser(ClockedRecogniser):
         return self._over(passed.until(binding.ticks_per_s))
 
     def finish(self) -> Detections:
-        """The matches whose silence ends before the greatest time, since of the others the data say nothing; and those
-        that wait for the end of a word, which this is."""
+        """The matches whose silence ends before the greatest time, since the data say nothing about the others; and
+        those that wait for the end of a word, which this is."""
         return self._over(self._reached, ends=True)
 
     def _over(self, clock: int | None, ends: bool = False) -> Detections:
@@ -90,7 +90,7 @@ class SilenceRecogniser(ClockedRecogniser):
         return pack_operators(states)
 
     def restore(self, data: bytes) -> None:
-        """Continues from a saved state; patterns that are not in it begin afresh."""
+        """Continues from a saved state; patterns that are not in it start empty."""
         states = unpack_operators(data)
         self._saved_waiting = {state.fingerprint: state.data for state in states if state.kind == WAITING}
         self._waiting = []
@@ -129,7 +129,7 @@ class SilenceRecogniser(ClockedRecogniser):
         entity, ts = rows.entity, rows.ts
         by_entity = np.argsort(entity, kind="stable")
         again = entity[by_entity][1:] == entity[by_entity][:-1]
-        next_ts = np.full(len(entity), FOREVER, dtype=np.int64)  # of the entity's next event among these
+        next_ts = np.full(len(entity), FOREVER, dtype=np.int64)  # [row]: when the entity's next event comes
         next_ts[by_entity[:-1][again]] = ts[by_entity[1:][again]]
         firsts = by_entity[np.concatenate([[True], ~again])]
         for number, waiting in enumerate(self._waiting):

@@ -1,7 +1,7 @@
 """Values of the checked tree become columns of a chunk: attributes as they are, the others computed.
 
-Values that look back (`prev`, `held`, `moved`, `crossed`, `passed`) find the entity's event before by the chunk's links
-or, where that lies before the chunk, in the memory by entity. A new word has nothing before it.
+Values that look back (`prev`, `held`, `moved`, `crossed`, `passed`) find the entity's previous event by the chunk's
+links or, where that lies before the chunk, in the memory by entity. A new word has nothing before it.
 """
 
 from __future__ import annotations
@@ -36,20 +36,21 @@ POSITION_BEFORE = m.Moved()  # the value under which an entity's last position i
 
 @dataclass(slots=True)
 class Chunk:
-    """Some consecutive events in the order in which they are recognised, and each one's place in its entity's word."""
+    """Some consecutive events in the order in which they are recognised, and each one's position in its entity's
+    word."""
 
     columns: Mapping[str, Column]
     time_name: str
     ts: I64
     ticks_per_s: int
     entity: I32
-    link: I32  # [row] -> row of the entity's event before, or -1
+    link: I32  # [row] -> row of the entity's previous event, or -1
     seq: I64
     elapsed: I64  # ticks, NEVER at the first event of a word
     fresh: U8  # [row]: the first event of a word
     computed: dict[Any, Any] = field(default_factory=dict)  # columns by subject, and the position by its columns
-    detected: dict[str, U8] = field(default_factory=dict)  # [pattern][row], of those that later tiers read
-    kept: frozenset[Any] = frozenset()  # subjects whose columns others will ask for
+    detected: dict[str, U8] = field(default_factory=dict)  # [pattern][row], of the patterns that later tiers read
+    kept: frozenset[Any] = frozenset()  # subjects whose columns others will read
 
 
 class Memory:
@@ -63,7 +64,7 @@ class Memory:
         self.column: Column | None = None  # how the value was last stored: kind, own type, scale
 
     def array(self, name: str, n_entities: int, dtype: Any, fill: Any) -> npt.NDArray[Any]:
-        """The array of this name by entity, grown to hold them all."""
+        """The array with this name by entity, grown to hold all entities."""
         self.fills[name] = fill
         array = self.arrays.get(name)
         if array is None or len(array) < n_entities:
@@ -151,7 +152,7 @@ class Values:
         return Column("number", since, per_unit=chunk.ticks_per_s, has_never=True)
 
     def places(self, places: m.Places | m.Point) -> PlaceIndex:
-        """What a pattern names, as an index."""
+        """The index of the places that a pattern names."""
         assert self._knowledge is not None
         return self._knowledge.index(places)
 
@@ -335,9 +336,9 @@ class Values:
         return Column("bool", passed.view(np.uint8))
 
     def _position_before(self, chunk: Chunk) -> tuple[F64, F64]:
-        """Longitude and latitude at the entity's event before; NaN where there is none, or it was nowhere.
+        """Longitude and latitude at the entity's previous event; NaN where there is none, or it had no position.
 
-        `moved`, `crossed` and `passed` share one memory of it, however many places patterns ask about.
+        `moved`, `crossed` and `passed` share one memory of it, however many places patterns use.
         """
         known: tuple[F64, F64] | None = chunk.computed.get(("before", self._position))
         if known is None:
@@ -394,8 +395,8 @@ EVALUATED: dict[str, Callable[[Values, Any, Chunk], Column]] = {
     "detected": Values._detected,
     "since": Values._since,
 }
-"""How a function of the language is evaluated, by the name that `dsl/functions.py` declares. Arithmetic (`abs`, `angle`
-…) has one place for all its operators, and `missing` is a cell of an axis."""
+"""How a function of the language is evaluated, by the name that `dsl/functions.py` declares. One function evaluates all
+arithmetic (`abs`, `angle` …), and `missing` is a cell of an axis."""
 
 
 def _reduce(function: Callable[[F64, F64], F64], operands: list[F64]) -> F64:
@@ -462,7 +463,7 @@ def _ranks(left: Column, right: Column) -> tuple[I64, I64]:
 def _on_one_scale(left: Column, right: Column) -> tuple[Any, Any]:
     if left.per_unit == right.per_unit:
         return left.values, right.values
-    # As Python numbers: of different units 64 bits may not hold the finer one's range.
+    # As Python numbers: with different units, 64 bits may not hold the range of the finer one.
     return left.values.astype(object) * right.per_unit, right.values.astype(object) * left.per_unit
 
 

@@ -40,7 +40,7 @@ class Waiting:
     def __init__(self, silence: int, n_watched: int = 1) -> None:
         self.silence, self.n_watched = silence, n_watched
         self._first = 0  # the number of the first event that waits; events before it are decided
-        self._ts: I64 = np.zeros(0, dtype=np.int64)  # of the events that wait
+        self._ts: I64 = np.zeros(0, dtype=np.int64)  # the times of the events that wait
         self._followed: I64 = np.zeros(0, dtype=np.int64)  # when one of its entities sent again; FOREVER if not yet
         self._entity: I32 = np.zeros((0, n_watched), dtype=np.int32)  # [event that waits, which]
         # A watch is an event and one of its entities: event * n_watched + which.
@@ -49,7 +49,7 @@ class Waiting:
         self._matches: deque[_Matches] = deque()
 
     def hear(self, entity: I32, ts: I64, n_entities: int) -> None:
-        """Records the first events, one an entity, that follow the events before."""
+        """Records the first event of each entity that follows the earlier events."""
         if n_entities > len(self._newest):
             self._newest = grown(self._newest, n_entities + n_entities // 2, -1)
         watch = self._newest[entity]
@@ -62,7 +62,7 @@ class Waiting:
             watch = self._before[watch - first]
 
     def add(self, table: pa.Table, at: I64, ts: I64, followed: I64, entity: I32) -> None:
-        """Matches, each at one of some events: `ts`, `followed` and `entity[event, which]` are those of the events."""
+        """Adds matches, each at one of some events, which have `ts`, `followed` and `entity[event, which]`."""
         first = self._first + len(self._ts)
         self._ts = np.concatenate([self._ts, ts])
         self._followed = np.concatenate([self._followed, followed])
@@ -72,7 +72,7 @@ class Waiting:
         self._matches.append(_Matches(table, at + first))
 
     def _watch(self, first: int) -> None:
-        """Tells the entities of the events from a number on that these wait for them."""
+        """Notes for their entities that the events from a number on wait for them."""
         begin, n = first - self._first, self.n_watched
         which = np.flatnonzero(np.repeat(self._followed[begin:] == FOREVER, n))
         entity = self._entity[begin:].reshape(-1)[which]
@@ -82,12 +82,12 @@ class Waiting:
         before = self._newest[entity]
         before[1:][again] = watch[:-1][again]
         self._before[watch - self._first * n] = before
-        self._newest[entity] = watch  # the last of an entity's wins
+        self._newest[entity] = watch  # the entity's last one wins
 
     def over(self, clock: int, at_end: bool = False) -> tuple[list[pa.Table], list[I64]]:
         """Matches whose silence is over before this time, and when each of them was decided.
 
-        `at_end`: nothing comes any more, which decides all that nothing has followed, at this time at the latest.
+        `at_end`: nothing more comes, which decides all matches that nothing has followed, at this time at the latest.
         """
         n = len(self._ts) if at_end else int(np.searchsorted(self._ts, clock - self.silence, side="left"))
         if n == 0:
@@ -134,7 +134,7 @@ class Waiting:
         return pack_arrays({"silence": self.silence, "watched": self.n_watched}, arrays, {"rows": ipc(batch)})
 
     def restore(self, data: bytes, schema: pa.Schema, n_entities: int) -> None:
-        """Takes up a saved state."""
+        """Continues from a saved state."""
         with telling_misfits():
             header, blobs = unpack_state(data)
             arrays = read_arrays(blobs["arrays"])

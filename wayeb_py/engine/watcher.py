@@ -1,7 +1,7 @@
-"""What else reads a chunk of events while its patterns are stepped: a watcher, which changes nothing.
+"""A watcher reads a chunk of events while the patterns are stepped, and changes nothing.
 
-It sees each event in its place in its entity's word, with the values that letters look at and the matches that end
-there. Forecasts are learnt and made so: they share the order, the cleaning and the memory of recognition.
+It sees each event at its position in its entity's word, with the values that letters read and the matches that end
+there. Learning and forecasting work this way: they share the order, the cleaning and the memory of recognition.
 """
 
 from __future__ import annotations

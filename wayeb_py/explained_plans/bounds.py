@@ -48,7 +48,7 @@ class Bounds:
 
     stored: tuple[tuple[PlanPart, Number], ...]
     had: Number  # rows that are remembered for `once for`
-    work: Mapping[int, Number]  # [member]: combinations looked at and tuples made, for one row of it
+    work: Mapping[int, Number]  # [member]: combinations looked at and tuples made, for one of its rows
     made: Mapping[int, Number]  # [member]: matches that one row of an own member is the last of
 
     @property
@@ -141,7 +141,7 @@ class _Bounded:
     # Rows.
 
     def _in_range(self, member: int, ticks: Number, of_key: bool = False) -> Number:
-        """How many rows of a member, or of one key of it, have their time among so many ticks."""
+        """How many rows of a member, or of one of its keys, have their time in a range of `ticks` ticks."""
         rate = self.rates[member]
         if rate is None:
             return inf
@@ -245,7 +245,7 @@ class _Bounded:
             return 0
         cost = self._work(side, member)
         if member not in side.members:
-            return cost  # of an `unless` inside a side
+            return cost  # the cost of an `unless` inside a side
         coming = self._joined(side, member)
         if isinstance(part.node, Join):
             left, right = part.parts

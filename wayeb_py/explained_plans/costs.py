@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RuleCost:
-    """The bounds of a rule, its work for one event of each stream that it reads, and what no rate was given for."""
+    """The bounds of a rule, its work for one event of each stream that it reads, and the tables that no rate was given
+    for."""
 
     planned: PlannedRule
     bounds: Bounds
@@ -35,7 +36,7 @@ def costs_of(running: Running, patterns: CompiledPatterns, given: Mapping[str, R
     """The costs of all rules at these rates; a rule that reads another comes after it."""
     rules = planned_rules(running)
     sources = Sources({}, dict(running.delays), running.most_sharing, running.plans.times)
-    arriving: dict[str, dict[str, Number]] = {}  # by table: how many rows of it an event of each stream makes at most
+    arriving: dict[str, dict[str, Number]] = {}  # by table: the most rows that an event of each stream makes
     found = []
     for one in rules:
         lacks: dict[str, None] = {}
@@ -69,7 +70,7 @@ def costs_of(running: Running, patterns: CompiledPatterns, given: Mapping[str, R
 
 
 def _arriving(member: m.Member, patterns: CompiledPatterns) -> dict[str, Number]:
-    """How many rows of a member an event of each stream makes at most."""
+    """The most rows of a member that an event of each stream makes."""
     meaning = patterns.meaning
     if member.over in ("events", "newest"):
         return {member.of: 1}
@@ -86,7 +87,7 @@ def _arriving(member: m.Member, patterns: CompiledPatterns) -> dict[str, Number]
 
 
 def cost_lines(cost: RuleCost, step: StepCost | None) -> Iterator[str]:
-    """The bounds of a rule; with the cost of a step also how long an event takes at most."""
+    """The bounds of a rule; with the cost of a step, also the longest time that an event takes."""
     one, bounds = cost.planned, cost.bounds
     yield f"rule {one.rule.name}"
     yield ""
@@ -113,7 +114,7 @@ def cost_lines(cost: RuleCost, step: StepCost | None) -> Iterator[str]:
 
 
 def names_of(part: PlanPart, one: PlannedRule) -> str:
-    """The names of a part's members; an antijoin of a rule in time adds that they wait there."""
+    """The names of a part's members; for an antijoin of a rule in time it adds that they wait there."""
     names = " ".join(one.plan.query.members[member].name for member in part.members)
     return f"{names}, waiting" if part.absences and not one.rule.kept else names
 

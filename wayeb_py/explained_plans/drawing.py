@@ -45,7 +45,7 @@ def _graph(rules: Sequence[PlannedRule], at_node: AtNode) -> tuple[list[_Box], l
     edges: dict[tuple[str, str], None] = {}
     for one in rules:
         for box, reads in _boxes(one, at_node):
-            boxes.setdefault(box.name, box)  # of a shared node the first rule's words
+            boxes.setdefault(box.name, box)  # a shared node has the words of the first rule
             edges |= dict.fromkeys((source, box.name) for source in reads)
         above = {member.of for member in one.members if member.over in ("matches", "kept")}
         for part in one.plan.root.every():

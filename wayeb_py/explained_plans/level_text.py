@@ -1,4 +1,4 @@
-"""What a file asks of the order and the time in which its patterns are recognised becomes a few lines, level by level.
+"""The priorities and time limits that a file gives its patterns become a few lines, level by level.
 
     levels, as a live stream serves them
       high    ManOverboard: valid for 2 s, else dropped
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def level_lines(patterns: CompiledPatterns, name: str | None = None) -> list[str]:
-    """The levels, with what is reported at each; nothing where a file asks for nothing of the kind."""
+    """The levels, with what is reported at each; nothing where a file says nothing about levels."""
     meaning = patterns.meaning
     services = {one.name: one.service for one in meaning.patterns[: patterns.n_reported]}
     services |= {rule.name: rule.service for rule in meaning.rules if rule.name in patterns.rule_names}

@@ -1,7 +1,7 @@
 """Rules run over events without an output, and say what they did: rows in and out, state, time, by node.
 
-A run over the first events of a file tells the planner how many rows there are and how often conditions hold; a run
-over all events tells what the rules really cost (`--analyze`). Every sweep then looks at everything that is kept, so
+A run over the first events of a file shows the planner how many rows there are and how often conditions hold; a run
+over all events shows what the rules really cost (`--analyze`). Every sweep then looks at everything that is kept, so
 that the reported state is exact.
 """
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from wayeb_py.engine.rules.plans import Samples
     from wayeb_py.engine.rules.row_batches import RowBatch
 
-MOST_EVENTS = 100_000  # of a sample
+MOST_EVENTS = 100_000  # the most events of a sample
 
 
 @dataclass
 class Measured:
-    """Rules after a run; `seen` holds the rows that came to their tables, if the run watched them."""
+    """Rules after a run; `seen` holds the rows that came to their tables, if the run recorded them."""
 
     running: Running
     n_events: int = 0
@@ -54,7 +54,7 @@ def measure(
     *,
     most_events: int | None = None,
 ) -> Measured:
-    """Runs rules over events. With `most_events`, it stops after so many and records the tables' rows."""
+    """Runs rules over events. With `most_events`, stops after that many and records the tables' rows."""
     from wayeb_py.engine.arrival.tie_order import Disorder  # for start-up time
 
     measure_step()  # loads the kernels of joins, so that no node is charged for it

@@ -23,7 +23,7 @@ _RANGES = {
 }
 
 AtNode = Callable[[PlanPart], str]
-"""What stands behind the line of a part."""
+"""What follows the line of a part."""
 
 
 def rule_lines(one: PlannedRule, others: Sequence[PlannedRule], n_sampled: int | None = None) -> Iterator[str]:

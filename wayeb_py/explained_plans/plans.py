@@ -1,4 +1,4 @@
-"""The rules of a file become plans to look at: the engine plans them as it does for a run, and nothing is run.
+"""The rules of a file become plans to look at: the engine plans them as it does for a run, without running them.
 
 So `explain` shows what `run` runs. Without events neither types nor the unit of times are known: a stream then counts
 in the unit that it declares, or in seconds.
@@ -39,7 +39,7 @@ class PlannedRule:
     ticks_per_s: int
     placement: Placement
     fixed: tuple[str, ...] = ()  # the facts that a file gives, which never change
-    key: RuleKey | None = None  # that all rows share
+    key: RuleKey | None = None  # the key that all rows share
 
     @property
     def members(self) -> tuple[m.Member, ...]:
@@ -58,7 +58,7 @@ class PlannedRule:
 
 
 def planned_rules(running: Running) -> list[PlannedRule]:
-    """The rules of networks that were made, in the order of the file."""
+    """The rules of running networks, in the order of the file."""
     found = []
     for rule in running.plans.rules:
         network = (running.kept if rule.kept else running.in_time).network

@@ -28,9 +28,9 @@ _RATE = re.compile(r"\s*(\d[\d_]*)\s*(?:/\s*(\d[^,]*|[a-z]+)\s*)?")
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """At most `n` rows have their time in any `per_s` seconds; without `per_s`, so many stand at a time.
+    """At most `n` rows have their time in any `per_s` seconds; without `per_s`, at most `n` stand at a time.
 
-    `of_key` says the same of the rows of one key, where it is known.
+    `of_key` is the rate of the rows of one key, where it is known.
     """
 
     n: int
@@ -38,13 +38,13 @@ class Rate:
     of_key: Rate | None = None
 
     def within(self, ticks: int, ticks_per_s: int) -> int:
-        """The most rows that have their time in a range of so many ticks."""
+        """The most rows that have their time in a range of `ticks` ticks."""
         if self.per_s is None:
             return self.n
         return self.n * max(0, math.ceil(ticks / (self.per_s * ticks_per_s)))
 
     def times(self, factor: int) -> Rate:
-        """So many times as many rows."""
+        """The rate of `factor` times as many rows."""
         return Rate(self.n * factor, self.per_s, None if self.of_key is None else self.of_key.times(factor))
 
 
@@ -97,7 +97,7 @@ def _names(patterns: CompiledPatterns) -> Iterator[str]:
 def supply_of(
     member: m.Member, patterns: CompiledPatterns, given: Mapping[str, Rate], facts: Mapping[str, int]
 ) -> Rate | None:
-    """The most rows of a member that come; None where nothing says so. `facts` are the sizes of files."""
+    """The rate of a member's rows; None where nothing gives it. `facts` are the sizes of files."""
     meaning = patterns.meaning
     if member.of in given:
         return given[member.of]

@@ -1,8 +1,8 @@
 """What a step of a network costs on this machine: measured on a join of invented rows, in a fraction of a second.
 
 A step has a cost for each node that runs, and one for each combination that a join looks at. Since the result is a
-bound, every node counts as the dearest one, a join, of single steps the slowest of twenty counts, of joins of many rows
-the slowest of five, and between two steps something else uses the caches, as in a run.
+bound, it takes the most expensive case: every node counts as a join, and as the slowest of twenty single steps, or of
+five joins of many rows; and between two steps something else uses the caches, as in a run.
 """
 
 from __future__ import annotations

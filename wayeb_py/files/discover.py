@@ -44,15 +44,15 @@ _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True, slots=True)
 class EventFile:
-    """A file of events: how it is read, and what its folders' names say of all its rows."""
+    """A file of events: how it is read, and what its folders' names say about all its rows."""
 
     path: str
     format: Format
-    compression: str | None = None  # of the whole file; Parquet and Arrow compress inside
+    compression: str | None = None  # the compression of the whole file; Parquet and Arrow compress inside
     partitions: tuple[tuple[str, str | None], ...] = ()
     n_bytes: int = 0
     header: tuple[str, ...] = ()  # the columns of a CSV file that does not begin with their names
-    groups: tuple[int, int] | None = None  # of a Parquet file: only the row groups from the first to before the second
+    groups: tuple[int, int] | None = None  # row groups of a Parquet file, from the first to before the second
 
 
 def find_files(paths: Sequence[str | os.PathLike[str]]) -> list[EventFile]:
@@ -122,7 +122,7 @@ def _find_in_store(path: StorePath) -> Iterator[EventFile]:
 def _find_stored(
     asked: StorePath, files: Iterable[tuple[StorePath, StorePath, int]]
 ) -> Iterator[EventFile]:
-    """The event files among (folder or the file itself, file, bytes): those that are named, and those in folders."""
+    """The event files among (folder or the file itself, file, bytes): named files, and files in folders."""
     found = passed_over = 0
     for folder, path, size in files:
         if path == folder:

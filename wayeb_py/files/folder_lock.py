@@ -1,4 +1,4 @@
-"""A folder is held by one process at a time: a lock that the system releases however the process ends."""
+"""One process at a time holds a folder, by a lock that the system releases however the process ends."""
 
 from __future__ import annotations
 

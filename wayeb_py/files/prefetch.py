@@ -42,7 +42,7 @@ class _End:
 
 
 def in_background(items: Iterator[T], ahead: int = 2) -> Iterator[T]:
-    """The same items, made in a background thread at most `ahead` items early."""
+    """The items of an iterator, made in a background thread at most `ahead` items early."""
     made: queue.Queue[T | _End] = queue.Queue(maxsize=ahead)
     stopped = threading.Event()
 

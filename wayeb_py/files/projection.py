@@ -1,6 +1,6 @@
-"""Which columns a run reads: the needs of the patterns, one entry a column.
+"""The needs of the patterns become the columns that a run reads, one entry for each column.
 
-A pattern may ask for a column twice (compare it and emit it); the reader wants it once, with the strictest thing said
+A pattern may use a column twice (compare it and emit it); the reader wants it once, with the strictest thing said
 of it.
 """
 
@@ -23,7 +23,7 @@ ROLES: tuple[Role, ...] = ("key", "time", "order", "attribute", "emit")
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A column that the events must have, what it must hold, and where a pattern asks for it."""
+    """A column that the events must have, what it must hold, and where a pattern reads it."""
 
     column: str
     kind: Kind | None
@@ -43,7 +43,7 @@ class WantedColumn:
     def error(
         self, message: str, label: str, hint: str | None = None, kind: type[EventsError] = EventsError
     ) -> EventsError:
-        """The error for this column, at the place of the pattern that asks for it."""
+        """The error for this column, at the span in the pattern that reads it."""
         if self.diagnostic is None:
             return kind(message, None, hint)
         placed = dataclasses.replace(self.diagnostic, severity="error", message=message, label=label, hint=hint)
@@ -59,7 +59,7 @@ class Wanted:
 
     @classmethod
     def from_needs(cls, needs: Iterable[Need], time_unit: TimeUnit | None = None) -> Wanted:
-        """One column for all that is asked of it."""
+        """Joins all needs of a column into one entry."""
         merged: dict[str, WantedColumn] = {}
         for need in needs:
             asked = WantedColumn(need.column, need.role, need.kind, need.diagnostic)

@@ -1,7 +1,7 @@
 """Paths become batches of events: only the wanted columns, in arrival order, read ahead of the recogniser.
 
 All files are opened before any row is read, so that a missing column or a wrong type stops a run at once, at the place
-of the pattern that asks for it. Files of one run may differ where one type can hold both (int32 and int64), and a file
+of the pattern that reads it. Files of one run may differ where one type can hold both (int32 and int64), and a file
 may lack an attribute, whose values are then missing; key and time must be everywhere.
 """
 
@@ -30,14 +30,14 @@ class KnownColumns(Protocol):
 
     file: EventFile
     columns: tuple[str, ...]
-    types: dict[str, pa.DataType]  # of the wanted columns that it has
+    types: dict[str, pa.DataType]  # the types of the wanted columns that it has
     loose: bool  # the types are only a guess: its texts can be read into another type too
 
 
 class OpenedFile(KnownColumns, Protocol):
-    """A file whose columns are known and whose rows can be asked for."""
+    """A file whose columns are known and whose rows can be read."""
 
-    n_rows: int | None  # None where only reading the file tells
+    n_rows: int | None  # None where only reading the file shows it
 
     def calls(self, selection: Selection, constants: dict[str, pa.Scalar]) -> Iterator[Callable[[], Block]]: ...
 
@@ -86,7 +86,7 @@ def open_events(
 ) -> EventReader:
     """A reader of the wanted columns of all files; nothing but schemas and samples is read yet.
 
-    Paths name files, or folders of them; files that were found already are taken as they are. `before` is the schema of
+    Paths name files, or folders of them; files that were found already stay as they are. `before` is the schema of
     an earlier run whose state this one continues: its types are kept where they can be.
     """
     found = [path for path in paths if isinstance(path, EventFile)]
@@ -106,7 +106,7 @@ def joined_schema(
 ) -> pa.Schema:
     """The types in which the values of the wanted columns leave all files.
 
-    A column whose type neither a file, its rows nor a pattern tells is one of texts; where there are no rows it is
+    A column whose type neither a file, its rows nor a pattern shows holds texts; where there are no rows it is
     null, which fits whatever it is compared with.
     """
     fields = []
@@ -126,8 +126,8 @@ def column_names(paths: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
 
 
 def open_file(file: EventFile, wanted: Wanted) -> OpenedFile:
-    """A file whose columns are known; of its rows at most a sample is read."""
-    # Each format's part of Arrow is loaded only when a file asks for it: start-up is counted in tens of milliseconds.
+    """A file whose columns are known; it reads at most a sample of the rows."""
+    # Each format's part of Arrow is loaded only when a file needs it: start-up is counted in tens of milliseconds.
     if file.format == "parquet":
         from wayeb_py.files.formats.parquet import ParquetEvents  # for start-up time
 
@@ -147,7 +147,7 @@ def open_file(file: EventFile, wanted: Wanted) -> OpenedFile:
 
 def _joined(column: WantedColumn, files: Sequence[KnownColumns], known: pa.DataType) -> pa.DataType:
     """The one type in which a column leaves all files: the known one, if it can hold the values; null where nothing
-    tells it."""
+    shows it."""
     having = [opened for opened in files if column.name in opened.types]
     partitioned = [opened for opened in files if opened not in having and column.name in dict(opened.file.partitions)]
     lacking = [opened for opened in files if opened not in having and opened not in partitioned]
@@ -179,7 +179,7 @@ def _joined(column: WantedColumn, files: Sequence[KnownColumns], known: pa.DataT
 
 
 def _joined_guess(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """Texts always have such a type: text itself, and a missing zone is read as UTC."""
+    """The type that two guesses share; texts always have one: text itself, and a missing zone is read as UTC."""
     if pa.types.is_timestamp(one) and pa.types.is_timestamp(other):
         return pa.timestamp("ns" if "ns" in (one.unit, other.unit) else one.unit, one.tz or other.tz)
     joined = joined_type(one, other)

@@ -142,7 +142,7 @@ class _Run:
         return tuple(key[-1] for key in self.keys)
 
     def up_to(self, bound: tuple[Any, ...], inclusive: bool) -> int:
-        """Where the rows of the block end that come before the bound, or not after it."""
+        """The end of the rows of the block that come before the bound, or not after it."""
         start, end = self.at, len(self.keys[0])
         for key, value in zip(self.keys, bound, strict=True):
             # Within rows equal in all keys before this one the key is sorted.

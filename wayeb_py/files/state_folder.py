@@ -26,7 +26,7 @@ _VERSION = 2
 
 
 def _checksum(n_runs: int, state: bytes) -> str:
-    """The checksum covers everything that a state file says: a wrong number of runs would replace another night's
+    """The checksum of everything that a state file says: a wrong number of runs would replace another night's
     detections."""
     digest = hashlib.sha256(f"{_VERSION} {n_runs}\n".encode())
     digest.update(state)
@@ -44,7 +44,7 @@ class StateFolder:
                 hint="name a folder on a disk; events, knowledge and detections may be in a store",
             )  # fmt: skip
         self.path = folder / _NAME
-        self.n_runs = 0  # that ended well
+        self.n_runs = 0  # the runs that ended well
         self.saved: bytes | None = None
         self._lock = hold_folder(folder, "run", "state")
         clear_files(folder, [_NAME])
@@ -56,7 +56,7 @@ class StateFolder:
             raise
 
     def _read_name(self, path: Path) -> str:
-        """What tells this state's runs from those of others, wherever the folder is moved to."""
+        """The name that distinguishes this state's runs from those of others, wherever the folder is moved."""
         with telling_faults(path):
             if not path.exists():
                 write_whole(path, f"wayeb-{uuid.uuid4()}\n".encode())
@@ -80,7 +80,7 @@ class StateFolder:
                 f"the state has version {version}, and this wayeb reads {_VERSION}", str(self.path),
                 hint="go on with the release that wrote it, or remove it to start afresh",
             )  # fmt: skip
-        if version != 1 and facts.get("sha256") != _checksum(self.n_runs, saved):  # version 1 had none of its head
+        if version != 1 and facts.get("sha256") != _checksum(self.n_runs, saved):  # version 1 left out its head
             raise DataError(
                 "the state is damaged: its checksum does not fit", str(self.path),
                 hint="restore it from a copy, or remove it to start afresh",

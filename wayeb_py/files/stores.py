@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 SCHEMES = ("s3", "gs", "abfs", "hdfs", "webhdfs", "swebhdfs")
 _HDFS = ("hdfs", "webhdfs", "swebhdfs")
-_SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs"}  # as Hadoop and others call them
+_SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs"}  # other names of the same stores
 _ADDRESS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)", re.DOTALL)
 _CONNECT_S, _REQUEST_S = 10.0, 60.0
 
@@ -182,7 +182,7 @@ class StorePath:
                     break
 
     def open_input(self) -> pa.NativeFile:
-        """The file's bytes, from any place in it."""
+        """The file's bytes, readable from any offset."""
         with self.telling("read"):
             return self._system().open_input_file(self._inside())
 
@@ -218,7 +218,7 @@ class StorePath:
             raise
 
     def _put(self, system: Any, inside: str, source: IO[bytes]) -> None:
-        with system.open_output_stream(inside, compression=None) as sink:  # by default the name decides
+        with system.open_output_stream(inside, compression=None) as sink:  # by default the file's name would decide
             while piece := source.read(8 << 20):
                 sink.write(piece)
 
@@ -253,7 +253,7 @@ class StorePath:
         return _Telling(self, what)
 
 
-MANIFEST = "_wayeb.json"  # in a folder of parts: names them
+MANIFEST = "_wayeb.json"  # the file in a folder of parts that names them
 
 
 def manifest_parts(folder: StorePath) -> set[str] | None:
@@ -326,7 +326,7 @@ def _web_hdfs(scheme: str, authority: str) -> Any:
     from pyarrow import fs  # for start-up time: most runs read no store
 
     try:
-        from fsspec.implementations.webhdfs import WebHDFS  # few have it
+        from fsspec.implementations.webhdfs import WebHDFS  # few installations have it
     except ImportError as error:
         raise DataError(f"`{scheme}://` needs the package fsspec", hint="pip install 'wayeb-py[webhdfs]'") from error
 

@@ -1,7 +1,7 @@
-"""Events find their place in their entity's word: each is linked to the one before it, numbered, and timed.
+"""Events find their position in their entity's word: each is linked to the previous one, numbered, and timed.
 
 Rows are the events of one chunk in the order in which they are recognised; `entity[row]` is dense. `link[row]` is the
-row of the same entity's event before, -1 if that lies before the chunk.
+row of the same entity's previous event, -1 if that lies before the chunk.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from wayeb_py.kernels.prefetch import prefetch
 from wayeb_py.kernels.structs import I32, I64, U8, struct
 from wayeb_py.kernels.ticks import NEVER, span
 
-MANY = 1 << 15  # so many entities are not in the cache when an event comes
-AHEAD = 16  # so many rows are looked ahead for them
+MANY = 1 << 15  # with this many entities, their arrays are not in the cache when an event comes
+AHEAD = 16  # how many rows ahead they are prefetched
 
 
 class WordArrays(NamedTuple):
@@ -25,7 +25,7 @@ class WordArrays(NamedTuple):
 
     length: I64  # [entity]: how many events the word has so far
     last_ts: I64
-    last_row: I32  # while a chunk is processed, -1 between two
+    last_row: I32  # [entity]: its last row while a chunk is processed, -1 between two
     tail_ts: I64  # [entity * tail + seq % tail]: the last `tail` times
     tail: int
 
@@ -35,14 +35,14 @@ class ArrivedRows(NamedTuple):
 
     link: I32
     seq: I64  # the number of the event in its word
-    elapsed: I64  # since the event before, NEVER for the first of a word
+    elapsed: I64  # since the previous event, NEVER for the first of a word
     fresh: U8  # 1 for the first of a word
     present: I32  # the entities of the chunk, as many as it has
 
 
 @inlined
 def _ask_for(entity, words):  # type: ignore[no-untyped-def]
-    """Asks for what is kept of an entity whose event comes soon."""
+    """Prefetches what is kept of an entity whose event comes soon."""
     prefetch(words.last_row, entity)
     prefetch(words.length, entity)
     prefetch(words.last_ts, entity)
@@ -81,7 +81,7 @@ def _link(row, entity, ts, forget, words, arrived, n_present):  # type: ignore[n
 
 @kernel(two_i64(i32[::1], read_only(i64), i64, struct(WordArrays), struct(ArrivedRows)))
 def arrive(entity, ts, forget, words, arrived):  # type: ignore[no-untyped-def]
-    """Links each event to its entity's event before, numbers it in its word, and says when a new word begins.
+    """Links each event to its entity's previous event, numbers it in its word, and says when a new word begins.
 
     Returns (row, n_present): `row` is where time runs backwards within an entity, or the number of rows. `forget` below
     0 is never. It changes nothing of the words but `last_row`: `settle` does that when the chunk is done.
@@ -106,7 +106,7 @@ def arrive(entity, ts, forget, words, arrived):  # type: ignore[no-untyped-def]
 
 @kernel(nb.void(i32[::1], read_only(i64), i64[::1], i32[::1], struct(WordArrays)))
 def settle(present, ts, seq, link, words):  # type: ignore[no-untyped-def]
-    """At the end of a chunk keeps of each entity the length of its word and its last times."""
+    """At the end of a chunk, keeps the length of each entity's word and its last times."""
     words = WordArrays(*words)
     tail = words.tail
     looks_ahead = words.length.shape[0] > MANY

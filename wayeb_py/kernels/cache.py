@@ -6,7 +6,7 @@ kernels we join its source and those of all modules of kernels that it imports, 
 file that is named by its content, and set `co_filename` of the module's kernels to it. An edit thus compiles again what
 may hold the edited code, and nothing else. The files are in one folder: in the package's `__pycache__`, or in the
 user's cache where that is not ours to write, or below the temporary folder where there is no home. Machine code that is
-found with the package comes along: from a zip (`wayeb ship`), or from its installation. numba takes it if it is for
+found with the package is copied there: from a zip (`wayeb ship`), or from its installation. numba takes it if it is for
 this processor, this version, these sources. *Not taken*: one file of all sources, after whose every edit each kernel is
 compiled again, for minutes.
 
@@ -31,13 +31,13 @@ from pathlib import Path
 import wayeb_py
 from wayeb_py.files.output.whole_file import whole_file
 
-MACHINE_CODE = "_machine_code"  # the folder of it in a zip
+MACHINE_CODE = "_machine_code"  # the folder of machine code in a zip
 FOLDER = "kernels"
 _IMPORTED = re.compile(r"^(?:from|import) (wayeb_py[\w.]*)", re.MULTILINE)
 
 
 def kernel_modules() -> list[str]:
-    """The names of all modules with kernels; in a zip as well."""
+    """The names of all modules with kernels, also in a zip."""
     folders = (("kernels",), ("kernels", "few"), ("spatial", "kernels"), ("rules", "kernels"), ("matches", "kernels"))
     ours = [name for folder in folders for name in _modules_of(*folder)]
     others = [*_modules_of("pairs"), *_modules_of("forecast")]
@@ -98,7 +98,7 @@ def _known_modules() -> frozenset[str]:
 
 @cache
 def source_of(module: str) -> str:
-    """The text of a module, in a zip as well."""
+    """The text of a module, also in a zip."""
     package, _, name = module.rpartition(".")
     return files(package).joinpath(f"{name}.py").read_text(encoding="utf-8")
 
@@ -169,7 +169,7 @@ def _machine_code_of_package(name: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _write_whole(path: Path, data: bytes) -> None:
-    """A file that other workers, which do the same at the same time, never see by half."""
+    """Writes a file that other workers, which do the same at the same time, never see half written."""
     with whole_file(path, durable=False) as whole:
         whole.write(data)
         file = whole.open()

@@ -21,7 +21,7 @@ two_i64: Any = nb.types.UniTuple(i64, 2)  # type: ignore[no-untyped-call]
 
 
 def read_only(dtype: Any) -> Any:
-    """The type of an array that may lie in memory which is not ours to write, such as Arrow's."""
+    """The type of an array that may lie in memory that we must not write, such as Arrow's."""
     return nb.types.Array(dtype, 1, "C", readonly=True)
 
 

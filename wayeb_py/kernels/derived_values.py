@@ -1,4 +1,5 @@
-"""Values that no column has: the angle between two, the one at the event before, how long one has held, since when."""
+"""Computes values that no column has: angles, the value at the previous event, how long a value has held, and since
+when."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def measure_angles(a, b, angle):  # type: ignore[no-untyped-def]
     nb.void(read_only(i64), i32[::1], i32[::1], u8[::1], i64[::1], i64[::1]),
 )
 def shift_by_entity(values, entity, link, fresh, last, shifted):  # type: ignore[no-untyped-def]
-    """shifted[row] = the value at the entity's event before, from `last[entity]` where that lies before the chunk."""
+    """shifted[row] = the value at the entity's previous event, from `last[entity]` where that lies before the chunk."""
     for row in range(values.shape[0]):
         before = link[row]
         if before >= 0:

@@ -1,7 +1,7 @@
 """Values become cells, and cells become codes: code[row] += stride * the cell of the row's value, axis after axis.
 
-The cell of a number is how many thresholds it exceeds. A few are compared with one after the other, in blocks of rows
-that stay in the cache, which vectorises; many are searched.
+The cell of a number is how many thresholds it exceeds. A value is compared with a few thresholds one after the other,
+in blocks of rows that stay in the cache, which vectorises; many thresholds are searched.
 """
 
 from __future__ import annotations

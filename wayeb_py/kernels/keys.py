@@ -33,10 +33,11 @@ def first_slot(key, mask):  # type: ignore[no-untyped-def]
 
 @kernel(i64(read_only(i64), i64[::1], i32[::1], i64[::1], i64, i32[::1]))
 def number_keys(keys, slots, numbers, known, n_known, entity):  # type: ignore[no-untyped-def]
-    """Dense numbers of integer keys by open addressing, new keys numbered on; the caller keeps the table half empty.
+    """Dense numbers of integer keys by open addressing, new keys get the next numbers; the caller keeps the table half
+    empty.
 
     `slots[slot]` is a key, valid where `numbers[slot]` is at least 0; known[number] is its key, with room for all that
-    might be new. Returns how many keys are known then.
+    might be new. Returns how many keys are known afterwards.
     """
     mask = slots.shape[0] - 1
     before = np.int64(0)

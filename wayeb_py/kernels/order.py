@@ -22,7 +22,7 @@ def mark_late(entity, ts, lateness, greatest, late):  # type: ignore[no-untyped-
 
 @kernel(nb.void(i32[::1], read_only(i64), i64[::1], u8[::1]))
 def mark_repeated(entity, ts, last_seen, repeated):  # type: ignore[no-untyped-def]
-    """repeated[row]: the entity's event before, in order, has the same time."""
+    """repeated[row]: the entity's previous event, in order, has the same time."""
     for row in range(entity.shape[0]):
         e = entity[row]
         repeated[row] = last_seen[e] == ts[row]

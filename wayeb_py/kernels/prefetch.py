@@ -1,4 +1,4 @@
-"""Asks for a line of memory before it is needed: the processor fetches it while the kernel goes on.
+"""Prefetches a line of memory: the processor fetches it while the kernel goes on.
 
 Worth it where a kernel knows some rows ahead which entity it will look at, and entities are too many for the caches.
 Nothing is read and nothing can fail, so an address that turns out not to be needed costs an instruction. *Not taken*:
@@ -14,7 +14,7 @@ from numba.core import types
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-_TO_READ, _KEEP, _DATA = 0, 3, 1  # of llvm.prefetch: what for, how long, of which cache
+_TO_READ, _KEEP, _DATA = 0, 3, 1  # arguments of llvm.prefetch: read or write, locality, data or code
 
 
 def _prefetch(typing: Any, array: Any, place: Any) -> Any:

@@ -13,7 +13,8 @@ from wayeb_py.kernels.ticks import span
 
 
 class ChunkRows(NamedTuple):
-    """The events of a chunk, each in its place in its entity's word, and the last times of words before the chunk."""
+    """The events of a chunk, each at its position in its entity's word, and the last times of words before the
+    chunk."""
 
     entity: I32
     ts: ReadI64
@@ -27,7 +28,7 @@ class ChunkRows(NamedTuple):
 class RegisterMoves(NamedTuple):
     """What a step does to registers: of_step[step] is a list, and its moves are first[list] to first[list + 1].
 
-    A source below 0 is the event that is -source events old, this event being 1 event old, and otherwise a register.
+    A source below 0 is the event that is -source events old (this event is 1 event old), otherwise a register.
     """
 
     of_step: I32  # [state * n_symbols + symbol]
@@ -48,7 +49,7 @@ class DetectionArrays(NamedTuple):
 
 @inlined
 def time_at_age(row, age, e, start_seq, rows):  # type: ignore[no-untyped-def]
-    """The time of the entity's event that is `age` events old, this row's being 1 event old."""
+    """The time of the entity's event that is `age` events old; this row's event is 1 event old."""
     at = row
     for _ in range(age - 1):
         at = rows.link[at]
@@ -84,13 +85,13 @@ def start_of(start, own, row, e, number, rows, register_seq, register_ts):  # ty
 
 @inlined
 def is_within(now, number, start_seq, start_ts, window_ticks, window_events):  # type: ignore[no-untyped-def]
-    """Whether a match that began there is inside of its pattern's window."""
+    """Whether a match that began at `start_seq` is inside its pattern's window."""
     return span(now, start_ts) <= window_ticks and number - start_seq < window_events
 
 
 @inlined
 def write(n_out, row, pattern, start_seq, start_ts, out):  # type: ignore[no-untyped-def]
-    """Writes detection n_out, but for its place."""
+    """Writes detection n_out, except its place."""
     out.row[n_out] = row
     out.pattern[n_out] = pattern
     out.start_seq[n_out] = start_seq

@@ -1,4 +1,4 @@
-"""Codes become detections of one pattern for each of many places: once for all that are far, and for each other one.
+"""Codes become detections of one pattern for each of many places: one step for all far places, and one for each other.
 
 Places that have been far from an entity's events since its word began are in one state, the far state. An entity's
 slots hold the places that differ from it, by ascending number; before them, as place -1, lies the far state itself,
@@ -47,7 +47,7 @@ class PlaceAutomaton(NamedTuple):
     next_state: I32  # [state * n_symbols + symbol]
     n_symbols: int
     start: I32  # [state]: 0 no detection, above 0 the match's length, -r - 1 its register
-    live: U8  # [state * n_registers + register]: whether the register will be asked for
+    live: U8  # [state * n_registers + register]: whether the register will be read
     n_registers: int
     n_places: int
     pattern: int
@@ -92,8 +92,8 @@ def _move_up(slots, begin, end, by, n_registers):  # type: ignore[no-untyped-def
 
 @inlined
 def _write_far(n_out, begin, end, row, pattern, start_seq, start_ts, out):  # type: ignore[no-untyped-def]
-    """Writes the detection of a far place for all places from `begin` to before `end`; returns how many there are
-    then."""
+    """Writes the detection of a far place for all places from `begin` to before `end`; returns the new number of
+    detections."""
     for place in range(begin, end):
         write(n_out, row, pattern, start_seq, start_ts, out)
         out.place[n_out] = np.int32(place)
@@ -127,7 +127,7 @@ def step_places(begin, code, rows, near, automaton, moves, slots, far_before, ou
         event_code = np.int64(code[row])
         other = automaton.lost_symbol[event_code] if near.is_lost[row] != 0 else automaton.far_symbol[event_code]
         first = slots.first[e]
-        at, end = first, first + length  # the slot to be read next, and where they end
+        at, end = first, first + length  # the slot to read next, and where the slots end
         far_state = np.int32(0)
         if length > 0 and slots.place[first] == FAR:
             far_state = slots.state[first]
@@ -145,10 +145,10 @@ def step_places(begin, code, rows, near, automaton, moves, slots, far_before, ou
             return row, n_out
         number = rows.seq[row]
         now = rows.ts[row]
-        to = first  # the slot to be written next
+        to = first  # the slot to write next
         far_found = False
         far_seq, far_ts = np.int64(0), np.int64(0)
-        told = np.int64(0)  # the detection of a far one has been written for the places below
+        told = np.int64(0)  # far detections are written for the places below this number
         if far_state != 0:
             _copy_registers(slots.seq, slots.ts, first, far_before.seq, far_before.ts, 0, n_registers)
         if far_after != 0:
@@ -184,7 +184,7 @@ def step_places(begin, code, rows, near, automaton, moves, slots, far_before, ou
                     by = near_end - nth + 1
                     _move_up(slots, at, end, by, n_registers)
                     at, end = at + by, end + by
-                if state != 0:  # in the initial state no register is asked for
+                if state != 0:  # in the initial state no register is read
                     _copy_registers(far_before.seq, far_before.ts, 0, slots.seq, slots.ts, to, n_registers)
             step = state * n_symbols + symbol
             after = next_state[step]

@@ -14,7 +14,7 @@ from wayeb_py.kernels.structs import I32, I64, U8, U16, struct
 class RunAutomaton(NamedTuple):
     """The successors of a state and symbol are successors[first[step] : first[step + 1]].
 
-    `joined`: of runs in the same state only the preferred one survives; otherwise runs live until the window ends.
+    `joined`: only the preferred one of the runs in a state survives; otherwise runs live until the window ends.
     """
 
     symbol_of_code: U16
@@ -47,7 +47,7 @@ class RunScratch(NamedTuple):
     seq: I64
     ts: I64
     seen: I64
-    epoch: I64  # one number, which the kernel counts on
+    epoch: I64  # one number, which the kernel increments
 
 
 _STRUCTS = ChunkRows, RunAutomaton, RunLists, RunScratch, DetectionArrays

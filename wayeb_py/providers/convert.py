@@ -42,13 +42,13 @@ from wayeb_py.providers.event_sources import EventSource, find_provider_files, o
 WORK = "_unfinished"
 RECORD = "_conversion.json"
 ASIDE = "_aside.ndjson"
-PARTITION_BYTES = 128 << 20  # of input, where the number of partitions is not given
+PARTITION_BYTES = 128 << 20  # input for each partition, where their number is not given
 MOST_PARTITIONS = 64
 GROUP_ROWS = 1 << 17
-PART_BYTES = 256 << 20  # of input that are split, and lost at most when a conversion is killed
+PART_BYTES = 256 << 20  # input that is split at a time: the most that is lost when a conversion is killed
 
 Phase = Literal["splitting", "sorting"]
-OnProgress = Callable[[Phase, int, int], None]  # phase, done, of how many
+OnProgress = Callable[[Phase, int, int], None]  # phase, done, total
 
 
 @dataclass(slots=True)
@@ -60,8 +60,8 @@ class Conversion:
     events: int = 0
     entities: int = 0
     partitions: int = 0
-    aside: dict[str, int] = field(default_factory=dict)  # rows, by reason
-    unreadable: dict[str, dict[str, Any]] = field(default_factory=dict)  # values, by column
+    aside: dict[str, int] = field(default_factory=dict)  # rows set aside, by reason
+    unreadable: dict[str, dict[str, Any]] = field(default_factory=dict)  # values that could not be read, by column
     resumed: bool = False
     out: str = ""
 
@@ -179,7 +179,7 @@ def _split(
 ) -> None:
     """One file's events as one spilled file a partition and part, after the parts that are there already."""
     before = [folder for folder in _parts(work) if folder.name.startswith(f"{number:05}-")]
-    if before and not source.skips:  # such a file has one part, and only its mark is missing
+    if before and not source.skips:  # a file that cannot skip has one part, and only its mark is missing
         (work / f"{number:05}.split").touch()
         return
     counted = [json.loads((folder / "counted.json").read_text()) for folder in before]
@@ -271,7 +271,7 @@ def _parted(batch: pa.RecordBatch, n_partitions: int) -> Iterator[tuple[int, pa.
 
 
 def _summed(work: Path, provider: str, limit: BadLimit) -> Conversion:
-    """The counts of all parts together; too many bad rows are an error here as they are in one of them."""
+    """The counts of all parts together; too many bad rows are an error here, as in a single part."""
     conversion = Conversion(provider)
     reasons: Counter[str] = Counter()
     unreadable: dict[str, Unreadable] = {}

@@ -49,7 +49,7 @@ class EventSource(Protocol):
     @property
     def n_bytes(self) -> int: ...
     @property
-    def skips(self) -> bool: ...  # whether blocks can be left out at the beginning; else they start with the first
+    def skips(self) -> bool: ...  # whether reading can start after the first blocks
     def blocks(self, skip: int = 0) -> Iterator[Block]: ...
 
 
@@ -98,7 +98,7 @@ class _OwnSource:
 
     @property
     def skips(self) -> bool:
-        return False  # what a sentence means depends on those before it
+        return False  # the meaning of a sentence depends on earlier ones
 
     def blocks(self, skip: int = 0) -> Iterator[Block]:
         assert skip == 0
@@ -109,14 +109,13 @@ _VALUE = re.compile(r"[+-]?\d+(\.\d+)?|\d{4}-\d{2}-\d{2}.*|\d{2}/\d{2}/\d{4}.*|"
 
 
 def _begins_with_a_row(file: EventFile) -> bool:
-    """Whether the first line holds numbers and times, or nothing, where it would have the names of columns."""
+    """Whether the first line holds numbers and times, or nothing, instead of the names of columns."""
     columns = open_file(file, Wanted(())).columns
     return bool(columns) and 2 * sum(_VALUE.fullmatch(name) is not None for name in columns) >= len(columns)
 
 
 def with_header(file: EventFile, header: Sequence[str]) -> EventFile:
-    """The file with the columns that it does not begin with; DataError where it needs them and the caller gives
-    none."""
+    """The file with the given names of columns; DataError where its first line holds none and the caller gives none."""
     if file.format != "csv":
         if header:
             raise UsageError("--header names the columns of CSV files: this one has names of its own", file.path)
@@ -138,10 +137,10 @@ def with_header(file: EventFile, header: Sequence[str]) -> EventFile:
 
 
 def _with_own_columns(form: ProviderFormat, columns: tuple[str, ...], source_of: dict[str, str]) -> ProviderFormat:
-    """The format with the columns of a file: words of the vocabulary that it has, then the columns without such a word.
+    """The format with the columns of a file: words of the vocabulary that it has, then its other columns.
 
-    A word that the file has nothing for is no column: patterns that ask for it get an error. A further column keeps its
-    name and its type; one that is called like a word of the vocabulary, and means something else here, has the
+    A word that the file has nothing for is no column: patterns that read it get an error. A further column keeps its
+    name and its type; one that has the name of a word of the vocabulary, and means something else here, gets the
     provider's name before its own. Columns that share a name are left out.
     """
     used = set(source_of.values())
@@ -161,7 +160,7 @@ def _wanted(form: ProviderFormat, source_of: Mapping[str, str], file: EventFile)
         if word == form.key:
             columns.append(WantedColumn(source, "key", _key_kind(form.schema.field(word).type)))
         elif word == form.time:
-            # As an order it may be a timestamp, a whole number or a text: what it means is seen in `translate`. Where
+            # As an order it may be a timestamp, a whole number or a text: `translate` decides what it means. Where
             # it is surely a time in a text, the reader knows the line of one that is not.
             is_text_file = file.format in ("csv", "ndjson")
             columns.append(
@@ -173,7 +172,7 @@ def _wanted(form: ProviderFormat, source_of: Mapping[str, str], file: EventFile)
 
 
 def _kind_of(form: ProviderFormat, word: str) -> Kind | None:
-    """What a column must hold; for a code, a plain table's words and further columns the file decides."""
+    """The kind that a column must have; the file decides for codes, words of a plain table and further columns."""
     if word in form.factors:
         return "number"
     kind = None if word in form.codes or word not in form.spellings else KINDS.get(word)
@@ -185,7 +184,7 @@ def _key_kind(type_: pa.DataType) -> Kind | None:
 
 
 def _conforming(schema: pa.Schema, read: pa.Schema, source_of: Mapping[str, str]) -> pa.Schema:
-    """The schema, with the types as they were read where it leaves them open."""
+    """The schema, with the types that were read where it leaves them open."""
     fields = []
     for field in schema:
         if pt.is_null(field.type) and field.name in source_of:
@@ -209,7 +208,7 @@ _SCALED = re.compile(r"(?P<column>.+?)\s*(?P<sign>[*/])\s*(?P<number>\d+(\.\d+)?
 
 
 def scales_of(columns: tuple[str, ...], mapping: Mapping[str, str]) -> tuple[dict[str, str], dict[str, Fraction]]:
-    """The mapping without its scales (`speed=SOG*0.1`, `speed=SOG/10`), and by word the factors that they are."""
+    """The mapping without its scales (`speed=SOG*0.1`, `speed=SOG/10`), and the factors by word."""
     plain_columns: dict[str, str] = {}
     factors: dict[str, Fraction] = {}
     for word, text in mapping.items():
@@ -253,7 +252,7 @@ def mapped_format(columns: tuple[str, ...], mapping: Mapping[str, str], path: st
             )
     used = {column for (column,) in spellings.values()}
     spellings |= {column: (column,) for column in columns if column not in used and column not in spellings}
-    # The types of the others are those of the file.
+    # Other columns keep the types of the file.
     others = [
         pa.field(word, pa.float64() if word in factors else pa.null()) for word in spellings if word not in (key, "ts")
     ]
@@ -262,7 +261,7 @@ def mapped_format(columns: tuple[str, ...], mapping: Mapping[str, str], path: st
 
 
 def find_provider_files(paths: Sequence[str | os.PathLike[str]], name: str) -> list[EventFile]:
-    """The files that the paths name; sentences and feeds have extensions that events otherwise do not."""
+    """The files that the paths name; sentences and feeds have extensions that other events do not have."""
     if name not in ("nmea", "gtfs"):
         return find_files(paths)
     files: list[EventFile] = []

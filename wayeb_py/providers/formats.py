@@ -1,13 +1,13 @@
-"""What each provider calls things, and what they are called here: the one vocabulary of vessels and of vehicles.
+"""Maps each provider's names to those used here: one vocabulary of vessels and one of vehicles.
 
     vessels    mmsi, ts, lon, lat, speed (knots), course, heading (degrees), type, name, status
     vehicles   vehicle_id, ts, lon, lat, speed (km/h), heading (degrees), route, trip, status
 
-A file's other columns keep their own names behind these: some pattern may ask for them.
+A file's other columns follow these under their own names: some pattern may read them.
 
-A format is data: for each word of the vocabulary the spellings that the provider has used over the years, compared
+A format is data: the spellings that the provider has used over the years for each word of the vocabulary, compared
 without regard to case. Only what a table of columns cannot say (raw NMEA, feeds) has code of its own. The alternative,
-patterns that know every provider's columns, would need each pattern once a provider.
+patterns that know every provider's columns, would need each pattern once for each provider.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ class ProviderFormat:
     header: tuple[str, ...] = ()  # the columns of a file that begins with a row instead of their names
     time_spelling: TimeSpelling = "any"
     codes: Mapping[str, Mapping[int, str]] = field(default_factory=dict)  # numbers that stand for words
-    words: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)  # words that are others here
-    factors: Mapping[str, Fraction] = field(default_factory=dict)  # units: times this gives ours
+    words: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)  # its words that have another name here
+    factors: Mapping[str, Fraction] = field(default_factory=dict)  # multiplied by this, values are in our units
     signatures: tuple[tuple[str, ...], ...] = ()  # columns that together identify its files
     wraps_course: bool = False  # negative courses have overflowed 12 bits of tenths of a degree
 
@@ -193,7 +193,7 @@ GTFS = ProviderFormat(
     },
     reader="gtfs",
     signatures=(("vehicle_id", "trip_id", "latitude", "timestamp"), ("vehicle_id", "trip_id", "lat", "timestamp")),
-    factors={"speed": Fraction("3.6")},  # metres a second
+    factors={"speed": Fraction("3.6")},  # from metres a second
 )
 
 # Columns as people name them; `describe` and the format `csv` use these.

@@ -1,8 +1,8 @@
-"""GTFS-realtime feeds become blocks of events: one a vehicle position.
+"""GTFS-realtime feeds become blocks of events: one for each vehicle position.
 
 A feed is a snapshot of all vehicles, as protobuf (`.pb`, needs gtfs-realtime-bindings) or as the same in JSON; a
-folder holds one file a snapshot. Rows (CSV, NDJSON, Parquet) go the way of all tables. A vehicle without a time of its
-own has that of its feed.
+folder holds one file a snapshot. Rows (CSV, NDJSON, Parquet) are read like all tables. A vehicle without a time of its
+own gets that of its feed.
 """
 
 from __future__ import annotations
@@ -108,14 +108,14 @@ def _event(entity: dict[str, Any], vehicle: dict[str, Any], feed_time: Any) -> d
 
 
 def _further(vehicle: dict[str, Any]) -> dict[str, Any]:
-    """What the vehicle's messages say besides, by the names of the specification; JSON may have camel case."""
+    """What else the vehicle's messages say, by the names of the specification; JSON may have camel case."""
     found: dict[str, Any] = {}
     for part, name, type_ in _FURTHER:
         message = vehicle if not part else vehicle.get(part) or {}
         head, *tail = name.split("_")
         value = message.get(name, message.get(head + "".join(word.capitalize() for word in tail)))
         as_type = str if pa.types.is_string(type_) else float if pa.types.is_floating(type_) else int
-        with suppress(TypeError, ValueError):  # an odd label does not cost the position
+        with suppress(TypeError, ValueError):  # an odd label does not lose the position
             found[name] = None if value is None else as_type(value)
     return found
 

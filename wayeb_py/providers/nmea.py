@@ -3,8 +3,8 @@
 A line is a sentence `!AIVDM,…*hh`, after a tag block (`\\s:station,c:1443650402*5C\\`) or a number that says when it
 was received, or before one; or the line before it is a `$PGHP` sentence with the time, as the receivers of the Danish
 authority write it. AIS itself sends only the second of the minute, so a sentence without a time of reception cannot be
-an event. Position reports (types 1, 2, 3, 18, 19, 27) are events; what types 5, 19 and 24 say of a vessel's name and
-type goes with the positions that follow. Sentences are taken apart here and decoded by pyais, whose own stream reader
+an event. Position reports (types 1, 2, 3, 18, 19, 27) are events; what types 5, 19 and 24 say about a vessel's name and
+type is added to the positions that follow. Sentences are taken apart here and decoded by pyais, whose own stream reader
 drops the time of reception and bad sentences without a word.
 """
 
@@ -61,9 +61,9 @@ class SentenceReader:
     file: EventFile
     unfinished: OrderedDict[tuple[bytes, ...], _Unfinished] = field(default_factory=OrderedDict)
     vessels: dict[int, Vessel] = field(default_factory=dict)
-    received_ms: int | None = None  # what a `$PGHP` said of the sentence that comes next
-    learned: list[int] = field(default_factory=list)  # vessels of which a line said something new
-    now_ms: Callable[[], int] | None = None  # the time of sentences that are being received, and say none themselves
+    received_ms: int | None = None  # the time that a `$PGHP` gives the next sentence
+    learned: list[int] = field(default_factory=list)  # vessels about which a line said something new
+    now_ms: Callable[[], int] | None = None  # the time of received sentences that carry none
 
     schema = NMEA.schema
 
@@ -87,7 +87,7 @@ class SentenceReader:
         yield rest
 
     def take(self, line: bytes, number: int) -> tuple[list[dict[str, Any]], list[AsideRow]]:
-        """The events that a line completes, and what of it, or of a fragment before it, is none."""
+        """The events that a line completes, and the rows of it, or of earlier fragments, that are no events."""
         block, rows = Block(), list[dict[str, Any]]()
         self.learned.clear()
         if line.strip() and not line.startswith(b"#"):
@@ -146,7 +146,7 @@ class SentenceReader:
         block: Block,
         rows: list[dict[str, Any]],
     ) -> None:
-        """Keeps a fragment until all of its message are there; a fragment that comes again begins a new message."""
+        """Keeps a fragment until its message is complete; a fragment that comes again begins a new message."""
         name = (fields[0], fields[1], fields[3], fields[4])
         part, n_parts = int(fields[2]), int(fields[1])
         known = self.unfinished.get(name)

@@ -18,7 +18,7 @@ from wayeb_py.kernels.ticks import NEVER
 GAP_S = 1800
 EXACT_EVENTS = 5_000_000  # 12 bytes each
 TICKS_PER_S = 1_000_000
-_EDGES_S = np.logspace(-3, 9, 961)  # of the histogram: 2.9 % wide
+_EDGES_S = np.logspace(-3, 9, 961)  # edges of the histogram's buckets, 2.9 % wide
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +29,14 @@ class IntervalFacts:
     is_exact: bool
     gaps: int
     longest_s: float
-    longest_of: int | None  # entity, by its number
+    longest_of: int | None  # number of the entity with the longest
 
 
 class Intervals:
     """Takes events as they come."""
 
     def __init__(self, exact_events: int = EXACT_EVENTS) -> None:
-        self.disordered = 0  # events older than the one before of their entity
+        self.disordered = 0  # events older than their entity's previous one
         self.same_time = 0
         self._exact_events = exact_events
         self._kept: list[tuple[I32, I64]] | None = []
@@ -48,7 +48,7 @@ class Intervals:
         self._longest: tuple[float, int | None] = (0.0, None)
 
     def take(self, entity: I32, ts: I64) -> None:
-        """A batch of events: whose, and when in microseconds."""
+        """Takes a batch of events: their entities, and times in microseconds."""
         if not len(entity):
             return
         n_entities = int(entity.max()) + 1
@@ -60,7 +60,7 @@ class Intervals:
         who, now = entity[order], ts[order]
         first = np.concatenate([[True], who[1:] != who[:-1]])
         before = np.where(first, self._last_ts[who], np.concatenate([now[:1], now[:-1]]))
-        self._last_ts[who] = now  # the last of an entity's rows stays
+        self._last_ts[who] = now  # the entity's last row stays
         known = before != NEVER
         elapsed_s = (now[known] - before[known]) / TICKS_PER_S
         self.disordered += int((elapsed_s < 0).sum())

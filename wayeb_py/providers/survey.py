@@ -1,8 +1,8 @@
 """A file becomes an account of what is in it, and the stream block that fits it.
 
-One pass in bounded memory (`intervals` says what is kept). Impossible values are those that `clean` would mark missing.
-The block suggests `clean` only where it takes little besides "not available": a column of which it would take much is
-more likely misunderstood, such as NOAA's courses, which are below 0 from 205 degrees on.
+It takes one pass in bounded memory (`reporting_intervals` says what is kept). Impossible values are those that `clean`
+would mark missing. The block suggests `clean` only where it takes little besides "not available": a column that would
+lose much is more likely misunderstood, such as NOAA's courses, which are below 0 from 205 degrees on.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from wayeb_py.providers.reporting_intervals import GAP_S, TICKS_PER_S, Intervals
 from wayeb_py.providers.translate import as_instants, unit_of_times
 from wayeb_py.text_table import table
 
-MOST_WORDS = 12  # of a text column that are listed
+MOST_WORDS = 12  # how many words of a text column are listed
 
 
 @dataclass(slots=True)
@@ -74,8 +74,8 @@ class Survey:
     gaps: int = 0  # longer than GAP_S
     longest_gap_s: float = 0.0
     longest_gap_of: Any = None
-    disordered: int = 0  # events older than one before them of their entity
-    same_time: int = 0  # events with the time of the one before
+    disordered: int = 0  # events older than an earlier one of their entity
+    same_time: int = 0  # events with the time of the previous one
     impossible: dict[str, int] = field(default_factory=dict)
     aside: dict[str, int] = field(default_factory=dict)
     unreadable: dict[str, int] = field(default_factory=dict)
@@ -112,13 +112,13 @@ class Survey:
 
 @dataclass(slots=True)
 class _Layout:
-    """Which columns are what."""
+    """The role of each column."""
 
     key: str
     time: str
     position: tuple[str, str] | None
     word_of: dict[str, str]  # column -> word of the vocabulary
-    time_unit: str | None = None  # of a time that is a number
+    time_unit: str | None = None  # the unit of a time that is a number
     is_provider: bool = False  # units are those of the vocabulary
 
     @property
@@ -143,7 +143,7 @@ def survey(
 ) -> Survey:
     """The content of the files of the paths: as they are, or as a conversion would make them.
 
-    A mapping with scales describes the result of a conversion.
+    With scales in the mapping, it describes the result of a conversion.
     """
     files = find_provider_files(paths, provider or "csv")
     if provider is None:
@@ -220,7 +220,7 @@ class _Accounts:
         self.cleaner = Cleaner(stream, schema, TICKS_PER_S, -1)
 
     def take(self, block: Block) -> None:
-        """One block more."""
+        """Adds one block."""
         self.result.rows += block.n_rows
         self.aside.update(row.reason for row in block.aside)
         merge_unreadable(self.unreadable, block.unreadable)
@@ -246,7 +246,7 @@ class _Accounts:
         self.greatest_ts = max(int(ts.max()), int(ts.max()) if self.greatest_ts is None else self.greatest_ts)
         entity = self.entities.number(batch.column(self.layout.key))
         self.intervals.take(entity, ts)
-        # In the order of each entity's time as far as the batch goes: a jump is one only between neighbours in time.
+        # In the order of each entity's time within the batch: only neighbours in time make a jump.
         order = np.argsort(ts, kind="stable")
         self.cleaner.clean(Rows(batch.take(pa.array(order)), entity[order], ts[order]))
 

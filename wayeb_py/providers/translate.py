@@ -120,7 +120,8 @@ def _texts(values: pa.Array) -> pa.Array:
 
 
 def _scaled(values: pa.Array, factor: Fraction) -> pa.Array:
-    """Times the factor: by a whole number first and a whole divisor then, so that 3 tenths are 0.3 and no more."""
+    """The values times the factor: first times a whole number, then by a whole divisor, so that 3 tenths are exactly
+    0.3."""
     scaled = values if factor.numerator == 1 else pc.multiply(values, float(factor.numerator))
     return scaled if factor.denominator == 1 else pc.divide(scaled, float(factor.denominator))
 
@@ -133,7 +134,8 @@ def _decode(values: pa.Array, words: Mapping[int, str]) -> pa.Array:
 
 
 def _reword(values: pa.Array, words: Mapping[str, str | None]) -> pa.Array:
-    """Lower case, since `Fishing` and `fishing` are one type, and our word where the provider has another."""
+    """The words in lower case, since `Fishing` and `fishing` are one type, and our word where the provider has
+    another."""
     encoded = values.dictionary_encode()
     known = encoded.dictionary.to_pylist()
     ours = [words.get(word.strip().casefold(), word.strip().casefold()) for word in known]
@@ -143,5 +145,5 @@ def _reword(values: pa.Array, words: Mapping[str, str | None]) -> pa.Array:
 
 
 def _unwrap(course: pa.Array) -> pa.Array:
-    """Courses of 0 to 360 degrees from ones that overflowed; 360 is the sentinel for none and stays."""
+    """Courses that overflowed become 0 to 360 degrees; 360 means none and stays."""
     return pc.if_else(pc.less(course, 0.0), pc.round(pc.add(course, WRAP_DEG), 1), course)

@@ -1,4 +1,4 @@
-"""Where a run happens, in this process or on Spark: decided by the configuration and the size of the input.
+"""Decides where a run happens, in this process or on Spark, by the configuration and the size of the input.
 
 Nothing here imports Spark. One process reads and recognises some hundred megabytes a second and core, in bounded
 memory. An input that would keep it for more than ten minutes, or is many times its memory (sorting would then be all
@@ -16,8 +16,8 @@ from typing import Literal
 
 from wayeb_py.errors import DataError
 
-BYTES_A_CORE = 64 << 30  # on disk
-MEMORIES = 8  # of the machine, on disk
+BYTES_A_CORE = 64 << 30  # input on disk for each core
+MEMORIES = 8  # how many times the machine's memory the input on disk may be
 LIMIT_VARIABLE = "WAYEB_ONE_MACHINE"
 
 _UNITS = {"": 1, "B": 1} | {
@@ -77,7 +77,7 @@ def configured_master(environment: Mapping[str, str]) -> str | None:
     """The master that a new JVM would have, according to the environment or to spark-defaults.conf."""
     if environment.get("SPARK_MASTER"):
         return environment["SPARK_MASTER"]
-    words = shlex.split(environment.get("PYSPARK_SUBMIT_ARGS", ""))  # go before the file, as on a command line
+    words = shlex.split(environment.get("PYSPARK_SUBMIT_ARGS", ""))  # precede the file, as on a command line
     if "--master" in words[:-1]:
         return words[words.index("--master") + 1]
     found = _master_in_defaults(environment)

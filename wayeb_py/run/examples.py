@@ -1,4 +1,4 @@
-"""The examples of a pattern file (`test` blocks) are run: their events recognised, the detections compared.
+"""Runs the examples of a pattern file (`test` blocks): recognises their events and compares the detections.
 
 The events of an example are those of one entity, unless the example gives the key itself. Only the example's own
 pattern runs, so that attributes of other patterns need not be there; columns that the example does not give are
@@ -60,7 +60,7 @@ def _recognise(patterns: CompiledPatterns, example: Example) -> list[Found]:
 
 
 def build_events(needs: Iterable[Need], example: Example, stream: str | None = None) -> pa.Table:
-    """The example's events with all columns that are needed; of a pair over two streams those of one of them."""
+    """The example's events with all columns that are needed; for a pair over two streams, the events of one of them."""
     given = dict(example.columns)
     n_events = len(example.times_s)
     columns: dict[str, pa.Array] = {}

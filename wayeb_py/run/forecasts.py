@@ -1,6 +1,6 @@
 """Patterns and paths become models, and models and paths become a file of forecasts, on one machine.
 
-Files are taken as `runner` takes them: as they come, and sorted on disk where that is not the order of time.
+Files are read as `runner` reads them: as they come, and sorted on disk where that is not the order of time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ForecastSummary:
-    """What became of the events: how many, whose, and how many forecasts of which pattern."""
+    """The numbers of events and entities, and of forecasts by pattern."""
 
     events: int = 0
     entities: int = 0
@@ -152,8 +152,8 @@ def evaluate_files(
     since_s: Fraction | None = None,
     until_s: Fraction | None = None,
 ) -> tuple[list[Evaluation], list[str]]:
-    """Scores of each (pattern, horizon, confidence) in both splits, and why some have none; writes the page, and the
-    same as JSON beside it."""
+    """Scores of each (pattern, horizon, confidence) in both splits, and why some have none; writes the page, and
+    JSON beside it."""
     collectors: list[TrialCollector] = []
 
     def begin() -> TrialCollector:

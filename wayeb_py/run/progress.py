@@ -1,5 +1,4 @@
-"""What a person at a terminal sees of a run: a line while it runs, a summary when it ends. All of it on standard
-error."""
+"""Shows a run to a person at a terminal: a line while it runs, a summary when it ends, all on standard error."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ WAITING: Phase = "starting Spark"
 
 @contextmanager
 def shown(visible: bool, console: Console | None = None) -> Iterator[Callable[[Progress], None] | None]:
-    """What shows progress: a bar with rate and remaining time, or nothing."""
+    """A function that shows progress as a bar with rate and remaining time; None if nothing is shown."""
     if not visible:
         yield None
         return

@@ -1,4 +1,4 @@
-"""The `test` blocks of rules are run: their rows matched, the matches compared with those that they expect."""
+"""Runs the `test` blocks of rules: matches their rows and compares the matches with the expected ones."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _all_are_numbers(rule: m.Rule, example: m.RuleExample) -> bool:
 
 
 def _first_alike(rule: m.Rule, example: m.RuleExample) -> dict[int, int]:
-    """For each row the first that is the same fact."""
+    """The first row with the same fact, for each row."""
     first: dict[object, int] = {}
     same: dict[int, int] = {}
     for number, row in enumerate(example.rows):

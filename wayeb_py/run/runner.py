@@ -2,8 +2,8 @@
 
 The runner recognises files as they come, hoping that each entity's events are in the order of time. If they turn out
 not to be, no detection is visible yet: the run starts again from the events sorted on disk. Sorting first would cost
-every run what few need. Standard input, and files with a lateness, are taken in the order of arrival instead: there
-late events are set aside. Every stream of a file is taken in its own way (`sources`).
+every run what few need. Standard input, and files with a lateness, are read in the order of arrival instead: there
+late events are set aside. Each stream of a file is handled by itself (`sources`).
 
 With a state folder a run continues where the last one ended (`files.state_folder` says why the detections take their
 place first). Episodes still open and events still held back are kept for the next run, unless this is the final one.
@@ -57,8 +57,8 @@ def run(
 ) -> Summary:
     """Recognises the patterns in the events of the paths, and writes the detections to `out`.
 
-    Where the file has several streams, `paths` are by their names. `final` closes what a state folder would keep open
-    for the next run. `plans` are orders in which rules join their members, by the names of the rules.
+    Where the file has several streams, `paths` maps their names to paths. `final` closes what a state folder would keep
+    open for the next run. `plans` are orders in which rules join their members, by the names of the rules.
     """
     began = time.perf_counter()
     with ExitStack() as stack:
@@ -84,7 +84,7 @@ def run(
 
 
 def _schema_before(patterns: CompiledPatterns, state: StateFolder | None, stream: str) -> pa.Schema | None:
-    """The types that the state's events had: texts that could be read as several types are read as that one again."""
+    """The types of the state's events: texts that could be read as several types are read as the same type again."""
     if state is None or not state.saved:
         return None
     from wayeb_py.engine.recogniser import saved_schema  # for start-up time: most runs have no state

@@ -1,6 +1,6 @@
 """Patterns and the columns of events become the patterns that can run there, and what the others lack.
 
-A library asks for more than any one provider gives. Leaving patterns out needs an option (`--skip-missing`): otherwise
+A library needs more than any one provider gives. Leaving patterns out needs an option (`--skip-missing`): otherwise
 a misspelt column would look like a night in which nothing happened.
 """
 
@@ -32,7 +32,7 @@ def columns_of(paths: Sequence[str | os.PathLike[str]]) -> set[str]:
 def leave_out_missing(
     patterns: Some, columns: Iterable[str] | Mapping[str, Iterable[str]]
 ) -> tuple[Some, dict[str, tuple[str, ...]]]:
-    """The patterns whose columns are all there; and what each of the others lacks, by name.
+    """The patterns whose columns are all there, and the columns that each other pattern lacks, by name.
 
     `columns` are those of the events, by stream where there are several. Every pattern needs key, time and order: where
     they are absent nothing is left out, and the run says so. Raises EventsError where no pattern remains.

@@ -1,4 +1,4 @@
-"""Paths become the events of each stream: a reader for each, and their batches in turn.
+"""Paths become the events of each stream: a reader for each stream, and their batches in turn.
 
 The stream that the clock waits for is read next, so that no more is held than lies between the streams. The batches of
 a stream come in the order of arrival, or sorted on disk where that order is not the order of time.
@@ -91,8 +91,8 @@ class Sources:
     def batches(
         self, aside: Aside, behind: Callable[[], str], to_sort: Collection[str]
     ) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """(stream, batch) of all events; `behind` names the stream that the clock waits for, `to_sort` are sorted on
-        disk first.
+        """(stream, batch) of all events; `behind` names the stream that the clock waits for, the streams `to_sort` are
+        sorted on disk first.
 
         Rows that are no events go aside.
         """
@@ -157,14 +157,14 @@ def _is_same(one: Location | None, other: Location) -> bool:
 
 
 def _is_below(one: Location | None, table: Location) -> bool:
-    """Whether a file is one of a table's."""
+    """Whether a file belongs to a table."""
     if isinstance(one, Path) and isinstance(table, Path):
         return one.resolve().is_relative_to(table.resolve())
     return isinstance(one, StorePath) and isinstance(table, StorePath) and one.is_below(table)
 
 
 class Positions:
-    """Where the events were: read once more, when it is known whose positions are needed."""
+    """The positions of events: read again once it is known which entities need them."""
 
     def __init__(
         self,

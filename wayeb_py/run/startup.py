@@ -45,7 +45,7 @@ def spare_scipy() -> None:
 
 
 def spare_for_long() -> None:
-    """All of these, for a process that stays: they are a third of its memory."""
+    """Hides all of these from a long-running process: they are a third of its memory."""
     spare_pandas()
     spare_scipy()
     spare_cffi()

@@ -33,28 +33,28 @@ class Summary:
 
     events: int = 0
     entities: int = 0
-    reads_events: bool = True  # not where all that runs is rules over facts
-    streams: dict[str, dict[str, int]] = field(default_factory=dict)  # events and entities of each, of several
+    reads_events: bool = True  # False where only rules over facts run
+    streams: dict[str, dict[str, int]] = field(default_factory=dict)  # events and entities of each, if several
     detections: dict[str, int] = field(default_factory=dict)  # by pattern, in the order of the file
     episodes: int | None = None
-    aside: dict[str, int] = field(default_factory=dict)  # rows, by reason
-    aside_twice: int = 0  # of these, rows that have two reasons
-    unreadable: dict[str, dict[str, Any]] = field(default_factory=dict)  # values, by column
+    aside: dict[str, int] = field(default_factory=dict)  # rows set aside, by reason
+    aside_twice: int = 0  # rows set aside for two reasons
+    unreadable: dict[str, dict[str, Any]] = field(default_factory=dict)  # values that could not be read, by column
     duplicates: int = 0
     cleaned: dict[str, int] = field(default_factory=dict)  # values taken as missing, by what was wrong with them
-    warnings: list[str] = field(default_factory=list)  # sentences, each to be said on a line of its own
-    notes: list[str] = field(default_factory=list)  # on places, and on what no event satisfies
+    warnings: list[str] = field(default_factory=list)  # sentences, each printed on a line of its own
+    notes: list[str] = field(default_factory=list)  # notes on places, and on letters that no event satisfies
     left_out: dict[str, tuple[str, ...]] = field(default_factory=dict)  # patterns, and the columns that they lack
     sorted_on_disk: bool = False
     seconds: float = 0.0
-    recognition_s: float | None = None  # of a processor, all tasks together; on Spark
+    recognition_s: float | None = None  # processor time of all tasks together; on Spark
     out: str | None = None
     aside_file: str | None = None
     engine: str | None = None  # where it ran and why, if there was a choice
 
     @property
     def read_nothing(self) -> bool:
-        """Whether there should have been events, and was no row at all: neither an event nor one to set aside."""
+        """Whether the run should have read events but read no row at all, not even one to set aside."""
         return self.reads_events and self.events == 0 and not self.aside
 
     @property
@@ -81,7 +81,7 @@ def crowds(crowded: Mapping[str, int], most_runs: int) -> list[str]:
 
 
 def noticed_in(tally: Tally, clean: str | None, most_runs: int) -> list[str]:
-    """What a user should know of a stream's counts: much that was cleaned, and many ways."""
+    """What a user should know about a stream's counts: many cleaned values, and many ways."""
     return [*_losses(tally.cleaned, tally.events, clean), *crowds(tally.crowded, most_runs)]
 
 
@@ -96,7 +96,7 @@ def summarise(
     """The counts of any engine as a summary; `by_stream` where patterns read several streams."""
     tallies = dict(by_stream or {}) or dict.fromkeys(patterns.by_stream, tally)
     reasons = dict(aside.reasons)
-    if tally.late_for_clock:  # also those that were late for their own entity, and set aside for that
+    if tally.late_for_clock:  # some were also late for their own entity, and set aside for that
         reasons[LATE_FOR_CLOCK] = tally.late_for_clock
     return Summary(
         events=tally.events,

@@ -1,7 +1,7 @@
-"""What a run notices about itself afterwards: places that no event is near, and letters that no event satisfies.
+"""After a run, notes places that no event came near and letters that no event satisfied.
 
 Both mostly mean that the patterns and the events do not belong together: an invented sea against real tracks, knots
-taken for km/h, a word that the data spells otherwise. The questions go to the first events that were read, once the run
+taken for km/h, a word that the data spells otherwise. The search looks at the first events that were read, once the run
 is over. Counting during recognition would cost every run something that few of them need.
 """
 
@@ -30,7 +30,7 @@ MOST_POSITIONS = 1 << 12
 MOST_LETTERS = 64
 FAR_M = 100_000.0
 
-Asked: TypeAlias = tuple[m.Predicate, str | None, m.EachPair | None]  # a letter, and the stream whose events are asked
+Asked: TypeAlias = tuple[m.Predicate, str | None, m.EachPair | None]  # a letter, and the stream of its events
 
 
 class FirstEvents:
@@ -41,13 +41,13 @@ class FirstEvents:
         self._n = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Keeps the batch, or as much of it as is still wanted."""
+        """Keeps the batch, or as much of it as is still needed."""
         if self._n < MOST_EVENTS and batch.num_rows:
             self._batches.append(batch.slice(0, MOST_EVENTS - self._n))
             self._n += self._batches[-1].num_rows
 
     def take(self, reader: EventReader) -> None:
-        """Reads and keeps the reader's first events: for a run whose events pass through elsewhere."""
+        """Reads and keeps the reader's first events: for a run whose events other processes read."""
         blocks = reader.blocks()
         try:
             for block in blocks:
@@ -123,7 +123,7 @@ def _empty_letters(
             if isinstance(predicate, m.Always | m.Never) or depends_on_place(predicate) or _reads_patterns(predicate):
                 continue
             if remembers(predicate):
-                continue  # what it asks of other events is known only to a match
+                continue  # only a match knows the other events that it uses
             one = predicate, pattern.stream, pattern.pair
             if one in asked or len(asked) < MOST_LETTERS:
                 alone = replace(

@@ -1,4 +1,4 @@
-"""A whole table becomes its detections: put in the order of time if it is not, then fed to one recogniser."""
+"""A whole table becomes its detections: sorted by time if needed, then fed to one recogniser."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def recognise(patterns: CompiledPatterns, events: Any, workers: int, reaches_s: 
             if orders[name] == "sorted":
                 tables[name] = put_in_order(part.stream, tables[name])
         found = _run(patterns, tables, workers, orders, reaches_s)
-    call_listeners(patterns.listeners, found)  # once it is known that there is no second attempt
+    call_listeners(patterns.listeners, found)  # now that no second attempt will follow
     return found
 
 
 def tables_by_stream(patterns: CompiledPatterns, events: Any) -> dict[str, pa.Table]:
-    """The events of each stream that patterns read, by its name; DataError where one has none."""
+    """The events of each stream that patterns read, by its name; DataError where a stream has none."""
     parts = patterns.by_stream
     if not parts:
         return {}  # rules over files of facts read no events
@@ -81,7 +81,7 @@ def _run(
 
 
 def put_in_order(stream: m.Stream, table: pa.Table) -> pa.Table:
-    """The table by time, ties by the order column or else as they came."""
+    """The table sorted by time, ties by the order column or else as they came."""
     assert stream.time is not None
     columns = [stream.time] if stream.order is None else [stream.time, stream.order]
     for column in columns:

@@ -1,1 +1,1 @@
-"""Invented fleets and seas: events of any size, the same for the same seed, with what happens in them written down."""
+"""Invented fleets and seas: events of any size, the same for the same seed, with a record of what happens in them."""

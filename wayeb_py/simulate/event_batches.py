@@ -18,7 +18,7 @@ from wayeb_py.simulate.generated_files import OCCURRENCES, Generated
 from wayeb_py.simulate.invented_sea import METRES_A_DEGREE
 
 Columns = dict[str, Any]
-Texts = dict[str, Sequence[str | None]]  # by column the words that its numbers stand for
+Texts = dict[str, Sequence[str | None]]  # the words that a column's numbers stand for, by column
 
 
 class OccurrenceBuffer:
@@ -36,7 +36,7 @@ class OccurrenceBuffer:
     def note(self, pattern: str, rows: I64, since_ms: I64, place: I64 | None = None, other: I64 | None = None) -> None:
         """Records that the messages in these rows of the tick complete an occurrence of the pattern.
 
-        `place` is a number of a place, `other` the key of the second of a pair, whose first sends the message.
+        `place` is the number of a place, `other` the key of a pair's second entity; the first sends the message.
         """
         if len(rows):
             none = np.full(len(rows), -1)
@@ -99,6 +99,6 @@ def to_events(columns: Columns, schema: pa.Schema, texts: Texts, nulls: Columns)
 
 
 def metres_between(lon: F64, lat: F64, other_lon: F64, other_lat: F64) -> F64:
-    """Distances over a few dozen kilometres, as on a plane: [..., place] if positions have an axis more."""
+    """Distances over a few dozen kilometres, as on a plane: [..., place] if positions have one more axis."""
     east = (lon - other_lon) * np.cos(np.radians(lat))
     return np.asarray(METRES_A_DEGREE * np.hypot(east, lat - other_lat))

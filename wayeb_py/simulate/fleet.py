@@ -55,13 +55,13 @@ FAULTS = (
 )
 OCCURRENCE_NAMES = tuple(dict.fromkeys([*(name for scene in SCENES for name in scene.patterns), *WITNESSED]))
 WITH_ROLES = ("Tailgating",)
-SCENE_RATE = 0.0003  # per message, of trying a scene of weight 1; one that does not fit does not begin
-SHORT_TRIP_RATE = 0.15  # of the times that a vehicle is switched on
-LONG_HAUL_RATE = 0.08  # of the times that a vehicle is switched on
+SCENE_RATE = 0.0003  # how often, per message, a scene of weight 1 is tried; a scene that does not fit does not begin
+SHORT_TRIP_RATE = 0.15  # share of the times that a vehicle is switched on
+LONG_HAUL_RATE = 0.08  # share of the times that a vehicle is switched on
 LONG_HAUL_TICKS = 290
-NULL_RATE = 0.003  # of each of speed and satellites
+NULL_RATE = 0.003  # share of speeds, and of satellites, that are missing
 DROPOUT_RATE = 0.01  # messages that never arrive
-LOW_FUEL = 0.35  # stop at the next gas station
+LOW_FUEL = 0.35  # below this, vehicles stop at the next gas station
 FUEL_A_METRE = 1.2e-6
 GPS_NOISE_M = 6.0
 
@@ -70,7 +70,7 @@ TICK_MS = 60_000
 LATE_MS = 4_000  # from a message to a second one in the same minute
 HEARTBEAT_TICKS = (33, 48)  # over half an hour, so that a heartbeat means "off for more than 30 minutes"
 TICKS_A_DAY = 24 * 60
-ICE_UNTIL_TICK = 9 * 60  # of the day
+ICE_UNTIL_TICK = 9 * 60  # minute of the day
 CITY_LIMIT_KMH, ROAD_LIMIT_KMH = 50.0, 100.0
 MOVED_FAR_M = 6_000.0
 LONG_ROAD_M = 23_000.0
@@ -115,10 +115,10 @@ class Fleet:
         self.speed_kmh = np.where(self.status == MOVING, random.uniform(20, 90, n_vehicles), 0.0)
         self.road = random.integers(0, len(ROADS), n_vehicles)
         self.share = random.uniform(0, 1, n_vehicles)
-        self.sense = np.where(random.random(n_vehicles) < 0.5, -1.0, 1.0)  # the way along the road
+        self.sense = np.where(random.random(n_vehicles) < 0.5, -1.0, 1.0)  # the direction along the road
         self.fuel = random.uniform(0.3, 1.0, n_vehicles)
         self.scene = np.full(n_vehicles, -1)
-        self.step = np.zeros(n_vehicles, np.int64)  # of the scene
+        self.step = np.zeros(n_vehicles, np.int64)  # step of the scene
         self.scene_began_ms = np.zeros(n_vehicles, np.int64)
         self.scene_kmh = np.full(n_vehicles, np.nan)  # how fast it really goes in a scene
         self.scene_place = np.full(n_vehicles, -1)  # number of a city, or of a depot after them
@@ -230,7 +230,7 @@ class Fleet:
         self.sense[who] = np.where(at_first, 1.0, -1.0)
 
     def _lead_companions(self, travelled_m: F64, fell_asleep: Bool) -> None:
-        """Companions of duos do what their leaders do, behind them."""
+        """Companions of duos follow their leaders and do what they do."""
         leader, who = self.duos.leader, self.duos.companion
         for values in (self.road, self.sense, self.speed_kmh, self.status, travelled_m, fell_asleep):
             values[who] = values[leader]
@@ -253,7 +253,7 @@ class Fleet:
         self.scene_began_ms[first] = ts[first]
 
     def _fitting(self, who: I64, scene: int) -> I64:
-        """Those of the vehicles that are where the scene can begin; sets its aim and its place."""
+        """The vehicles that are where the scene can begin; sets the scene's aim and place."""
         where = SCENES[scene].where
         lon, lat = self.roads.position(self.road[who], self.share[who])
         fits, place, aim_lon, aim_lat = self.roads.find(where, self.road[who], self.share[who], self.now)
@@ -284,7 +284,7 @@ class Fleet:
     def _end_scenes(self, who: I64, message: Columns) -> None:
         """Records the scenes that have ended; each ends with a message."""
         rows = np.flatnonzero((self.scene[who] >= 0) & (self.step[who] + 1 >= self.tables.n_ticks[self.scene[who]]))
-        # Of two messages in one minute the second one is the end.
+        # The second of two messages in one minute is the end.
         last = len(rows) - 1 - np.unique(who[rows][::-1], return_index=True)[1]
         rows = np.sort(rows[last])
         vehicles = who[rows]

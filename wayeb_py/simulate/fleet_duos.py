@@ -10,7 +10,7 @@ import numpy as np
 
 from wayeb_py.arrays import F64, I64, Bool
 
-A_DUO_FOR = 8  # vehicles
+A_DUO_FOR = 8  # one duo for this many vehicles
 USUAL_GAP_M = 320.0
 COMPANION_AFTER_MS = 500  # between the messages of the two
 ROUTES = (None, "2", "7", "12", "20", "31", "300", "801")  # vehicles that serve no route have none
@@ -38,7 +38,8 @@ class VehicleDuos:
         return np.asarray((scene >= 0) & ~np.isnan(self._gap_m[scene]))
 
     def places(self, road: I64, share: F64, sense: F64, scene: I64, length_m: F64) -> F64:
-        """The positions of companions on their leaders' roads, as shares of the road, by the leaders' scenes.
+        """The positions of companions on their leaders' roads, as shares of the road; the leaders' scenes decide the
+        gap.
 
         A companion whose leader has just turned off waits at the corner.
         """

@@ -22,7 +22,7 @@ HALF_HOUR_MS = 30 * 60_000
 LONG_DRIVING_MS = 270 * 60_000
 PARIS = ZoneInfo("Europe/Paris")
 NIGHT_BEGINS, NIGHT_ENDS = 22, 5  # o'clock
-INSIDE, OUTSIDE = 0.8, 1.25  # of the way from a city's middle to its border, which is not round
+INSIDE, OUTSIDE = 0.8, 1.25  # shares of the way from a city's middle to its border, which is not round
 NOT_KNOWN, OPEN = -2, -1
 
 
@@ -32,21 +32,21 @@ class VehicleHistory:
     def __init__(self, n_vehicles: int, roads: Roads, diary: OccurrenceBuffer) -> None:
         self.roads, self.diary = roads, diary
         none = np.zeros(n_vehicles, np.int64)
-        self.last_ms = none.copy()  # of the last message; 0 before the first
+        self.last_ms = none.copy()  # time of the last message; 0 before the first
         self.on = none - 1  # whether the ignition was on; -1 before the first
         self.since_ms = none.copy()  # when the ignition took its value
-        self.trip_began_ms = none.copy()  # of the heartbeat before a trip; 0 if the trip is not a plain one
+        self.trip_began_ms = none.copy()  # time of the heartbeat before a trip; 0 if the trip is not a plain one
         self.trip_length = none.copy()  # messages since that heartbeat
-        self.rested_ms = none.copy()  # of the last message that was off for long
-        self.drove = none.astype(np.bool_)  # since then
+        self.rested_ms = none.copy()  # time of the last message after a long time off
+        self.drove = none.astype(np.bool_)  # whether it has driven since `rested_ms`
         self.long_day = none.astype(np.bool_)  # the present drive is noted
         self.night_steps = none + 2  # messages of the present drive at night; 0 when there is none
         self.city = none + NOT_KNOWN
-        self.city_ms = none.copy()  # when that was last seen
+        self.city_ms = none.copy()  # when that city was last seen
         self._hour, self._is_night = -1, False
 
     def see(self, now: int, who: I64, message: Columns, rows: I64, road: I64, share: F64, scene: I64) -> None:
-        """Takes the messages in these rows, one of each of these vehicles, in the minute `now`."""
+        """Takes the messages in these rows, one from each of these vehicles, in the minute `now`."""
         if not len(who):
             return
         ts, status, on = (message[name][rows] for name in ("ts", "status", "ignition"))
@@ -59,7 +59,7 @@ class VehicleHistory:
         self.last_ms[who] = ts
 
     def _see_trips(self, who: I64, rows: I64, ts: I64, status: I64, healthy: Bool) -> None:
-        """Heartbeats that end a trip that began with a heartbeat and consisted of driving alone."""
+        """Records trips that begin and end with a heartbeat and consist of driving alone."""
         last_ms, began_ms = self.last_ms[who], self.trip_began_ms[who]
         heartbeat = healthy & (status == PARKED) & (last_ms > 0) & (ts - last_ms > HALF_HOUR_MS)
         driving = healthy & (status == MOVING)

@@ -20,10 +20,10 @@ from wayeb_py.simulate.invented_roads import (
 )
 from wayeb_py.simulate.invented_sea import METRES_A_DEGREE
 
-CITY_WIDTH = 1.4  # of a city in degrees of longitude, by its height in degrees of latitude
+CITY_WIDTH = 1.4  # width of a city in degrees of longitude, relative to its height in degrees of latitude
 JUMP_DEG = 4_600 / METRES_A_DEGREE  # in a minute: too fast for a car, and not too fast for `clean gps`
 DETOUR_M = 4_800.0
-SCENE_MINUTES = 5  # for which weather has to last
+SCENE_MINUTES = 5  # how long the weather of a scene has to last
 EARLY_MS = 45_000
 
 
@@ -58,7 +58,7 @@ class Roads:
         return lon_a + east * share - north * aside, lat_a + north * share + east * aside
 
     def heading(self, road: I64, share: F64, sense: F64) -> F64:
-        """Degrees from north in which one drives there, with the road or against it."""
+        """The direction of driving there in degrees from north, with the road or against it."""
         lon, lat = self.position(road, share)
         ahead_lon, ahead_lat = self.position(road, share + 1e-4 * sense)
         east = (ahead_lon - lon) * np.cos(np.radians(lat))
@@ -108,7 +108,7 @@ class Roads:
 
     @staticmethod
     def has_fuel(where: str, fuel: F64) -> Bool:
-        """Whether there is as much fuel as the scene needs, and room for as much."""
+        """Whether the tank has the fuel, and the room, that the scene needs."""
         return np.asarray(((where != FULL) | (fuel > 0.5)) & ((where != COUNTRY_LOW) | ((fuel < 0.65) & (fuel > 0.1))))
 
     def _is_country(self, road: I64, share: F64, lon: F64, lat: F64) -> Bool:

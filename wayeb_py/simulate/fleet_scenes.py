@@ -1,4 +1,4 @@
-"""What can happen to a vehicle of the made-up fleet, as a table: each scene takes one over for some minutes.
+"""A table of what can happen to a vehicle of the made-up fleet: each scene takes over a vehicle for some minutes.
 
 A scene says which patterns of `patterns/fleet` occur in it, where it can begin, what the vehicle really does meanwhile,
 and what its messages say, minute by minute; a value that a scene leaves out is what the box would have sent anyway. The
@@ -36,7 +36,7 @@ class Scene:
 
     patterns: tuple[str, ...]
     n_ticks: int
-    weight: float = 1.0  # how often it is tried, against the others
+    weight: float = 1.0  # how often it is tried, relative to the others
     where: str = ANYWHERE
     goes: int | None = None  # what the vehicle really does: parked, idle or moving
     kmh: Range | None = None  # how fast it really goes
@@ -53,8 +53,8 @@ class Scene:
     above_limit: Range | None = None  # speed over the limit, in km/h
     late_speed: tuple[Range | None, ...] = (None,)  # in a second message, 4 s after the first
     travelled: Range | None = None
-    fuel: tuple[float, ...] = (0.0,)  # what is added
-    gap_m: float | None = None  # of two that play it together: how far behind the second is
+    fuel: tuple[float, ...] = (0.0,)  # fuel added in each step
+    gap_m: float | None = None  # for two that play it together: how far behind the second is
 
 
 STILL: Range = (0, 0)
@@ -150,7 +150,7 @@ SPEEDING_IN_CITY, DEPOT_VISIT = _scene_of("SpeedingInCity"), _scene_of("DepotVis
 
 
 class SceneTables:
-    """The table as arrays: [scene], or [scene, step]; not a number, or -1, where the box speaks for itself."""
+    """The table as arrays: [scene], or [scene, step]; not a number, or -1, where the box sends its own value."""
 
     def __init__(self) -> None:
         most = max(scene.n_ticks for scene in SCENES)

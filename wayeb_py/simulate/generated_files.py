@@ -1,7 +1,7 @@
 """Events and what is known to happen in them become files: Parquet, and a side file of occurrences.
 
 An occurrence is a row `pattern, place, entity, other, start_ts, end_ts`: the pattern is to be detected for that entity
-(of a pair, for the two) at least once from `start_ts` to `end_ts`. Generators know what they let happen, so recall can
+(for a pair, for the two) at least once from `start_ts` to `end_ts`. Generators know what they let happen, so recall can
 be checked without asking the recogniser. The side file is CSV, since people look into it. In a folder of events its
 name begins with `_`, so that readers skip it; otherwise it lies beside the single file of events.
 """
@@ -28,7 +28,7 @@ OCCURRENCES = pa.schema(
         ("pattern", pa.string()),
         ("place", pa.string()),
         ("entity", pa.int64()),
-        ("other", pa.int64()),  # of a pair; where its order says nothing, the greater number
+        ("other", pa.int64()),  # the second of a pair; where the order means nothing, the greater number
         ("start_ts", pa.timestamp("ms", tz="UTC")),
         ("end_ts", pa.timestamp("ms", tz="UTC")),
     ]

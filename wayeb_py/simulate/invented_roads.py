@@ -44,7 +44,7 @@ DEPOTS = (
     ("Lindach Yard", 7.39, 48.12),
     ("Ostheim Works", 7.12, 48.45),
 )
-# number of a city, the hours at which its ice melts and comes back
+# number of a city, and the hours at which its ice melts and comes back
 STATIONS = ((0, 9, 21), (6, 8, 22), (8, 7, 23), (14, 6, 24))
 STORM_STATION, STORM_HOURS = 1, range(6, 12)
 WEATHER_DAY = "2026-01-01"

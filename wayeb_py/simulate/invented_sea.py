@@ -1,7 +1,7 @@
 """A small invented sea: a coast with ports, two islands, cables, and areas to anchor in, to fish in, to slow down in.
 
 The land lies in the south, the sea in the north, between 5 and 4 degrees west and 48 and 49 degrees north. The coast
-is a sum of sines, so that it has bays at several scales, can be asked for at any longitude, and needs no data file.
+is a sum of sines, so that it has bays at several scales, can be computed at any longitude, and needs no data file.
 The places in `patterns/maritime/geo` are what `write_sea` writes, and traffic is generated over the same functions: a
 real coast would have to be committed twice, once as data and once for the generator to sail around.
 """
@@ -15,7 +15,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-METRES_A_DEGREE = 111_195.0  # of latitude
+METRES_A_DEGREE = 111_195.0  # metres in a degree of latitude
 WEST, EAST = -5.0, -4.0
 COAST_STEP_DEG = 0.0025
 LAND_WEST, LAND_EAST, LAND_SOUTH = -6.6, -2.4, 47.7

@@ -4,9 +4,9 @@ A vessel lies in a port, sails out to a lane off the coast, along it, and in to 
 of the scenes of `sea.scenes`, fall silent, or send positions that cannot be. Every pattern of `patterns/maritime`
 occurs at a known rate, and is recorded. A clock ticks once a minute; at each tick the vessels that are due send one
 message each, at their own second of the minute, so that the file is in order of time and the vessels interleave.
-Positions have the noise of a GPS receiver, messages drop out, and now and then one lies the way AIS does: a speed of
-102.3, a heading of 511, a latitude of 91, a jump. Dropouts and lies never disturb a recorded occurrence, so that recall
-is 100 % with and without cleaning.
+Positions have the noise of a GPS receiver, messages drop out, and now and then one is false as AIS messages are: a
+speed of 102.3, a heading of 511, a latitude of 91, a jump. Dropouts and lies never disturb a recorded occurrence, so
+that recall is 100 % with and without cleaning.
 
 Vessels are entries of arrays, and a tick is a few dozen vector operations: simulating vessel by vessel would read
 better, but needs either all events in memory or a merge to put them in order of time.
@@ -76,7 +76,7 @@ from wayeb_py.simulate.sea.voyages import (
     Voyages,
 )
 
-# False positions on a lane, step by step; nothing is false at the first.
+# False positions on a lane, step by step; the first step is true.
 NO_TRICK, JUMPING, FROZEN = range(3)
 TRICK_STEPS = np.array([0, 5, 4])
 TRICK_PATTERNS: tuple[tuple[str, ...], ...] = ((), ("ImpossibleJump", "SharedIdentity"), ("FrozenPosition",))
@@ -95,8 +95,8 @@ WITH_ROLES = ("PossibleTransshipment", "DarkAfterMeeting", "PilotBoarding", "Tug
 CROSSED = ("CollisionCourse", "CarefulCollisionCourse", "CloseQuarters", "CarefulCloseQuarters")
 
 START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
-LYING_TICKS = 3  # between two messages of a vessel that lies still
-DEPARTING_M, LEFT_M = 3000.0, 1300.0  # from the port
+LYING_TICKS = 3  # ticks between two messages of a vessel that lies still
+DEPARTING_M, LEFT_M = 3000.0, 1300.0  # distances from the port
 
 DROPOUT_RATE = 0.01  # messages that never arrive
 GAP_RATE = 0.002  # silences that begin, per tick on a lane
@@ -106,7 +106,7 @@ HIDDEN_RATE, HIDDEN_TICKS = 0.005, (62, 67)  # silences that hide a faster voyag
 FAR_FROM_PORTS_M = 10_150.0
 TRICK_RATE = 0.004  # false positions that begin, per tick on a lane
 GPS_NOISE_M = 6.0
-NULL_RATE = 0.002  # of heading
+NULL_RATE = 0.002  # share of headings that are missing
 LIE_RATES = {"speed": 0.0015, "heading": 0.004, "course": 0.001, "position": 0.0007, "jump": 0.0007}
 DISTURBING = (0, 3, 4)  # lies about speed and position
 
@@ -132,18 +132,18 @@ class Sea(Voyages):
         super().__init__(n_vessels, seed)
         n = n_vessels
         self.diary = OccurrenceBuffer(OCCURRENCE_NAMES, [*self.port_names, *TRESPASSED, SPED_THROUGH], WITH_ROLES)
-        self.first_area = len(self.port_names)  # in the diary
+        self.first_area = len(self.port_names)  # first number of an area in the diary
         self.zone = self.first_area + len(TRESPASSED)
         self.silent_until = np.zeros(n, np.int64)
         self.silent_since_ms = np.zeros(n, np.int64)
-        self.far = np.zeros(n, np.bool_)  # from ports when it fell silent
+        self.far = np.zeros(n, np.bool_)  # whether it was far from ports when it fell silent
         duos = self.duos
         self.plays = np.zeros(n, np.bool_)  # is with another vessel: all its messages arrive, and none lies
         self.plays[np.concatenate([duos.leader, duos.companion, self.pilots.vessel])] = True
         self.trick = np.full(n, NO_TRICK)
         self.trick_step = np.zeros(n, np.int64)
         self.trick_began_ms = np.zeros(n, np.int64)
-        self.last_lon, self.last_lat = np.zeros(n), np.zeros(n)  # as the last message said
+        self.last_lon, self.last_lat = np.zeros(n), np.zeros(n)  # position of the last message
         self.last_lied = np.zeros(n, np.bool_)
 
     def tick(self) -> Columns:

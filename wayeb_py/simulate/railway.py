@@ -1,10 +1,10 @@
-"""A size and a seed become a railway network: tables of its parts and of their ties, some of them wrong on purpose.
+"""A size and a seed become a railway network: tables of its parts and their ties, some of them wrong on purpose.
 
-It is the model of the Train Benchmark (Szárnyas, Izsó, Ráth, Varró: SoSyM 2017), made anew from its description: a ring
-of routes, each with an entry and an exit semaphore; a route follows switch positions, each with its switch; a switch
-has sensors, each with five segments in a row; tracks are connected one after the other around the ring. The generator
-leaves out ties and sets wrong values at the rates of the benchmark's repair scenario; each fault breaks one of its six
-constraints.
+It is the model of the Train Benchmark (Szárnyas, Izsó, Ráth, Varró: SoSyM 2017), made again from its description: a
+ring of routes, each with an entry and an exit semaphore; a route follows switch positions, each with its switch; a
+switch has sensors, each with five segments in a row; tracks are connected one after the other around the ring. The
+generator leaves out ties and sets wrong values at the rates of the benchmark's repair scenario; each fault breaks one
+of its six constraints.
 
 Parts are numbered in the order in which a train meets them. The generator computes whole columns at a time: size 1024
 has 5,120 routes and 1.4 million segments, and takes a second. *Not taken*: making one object after the other, which
@@ -23,7 +23,7 @@ import pyarrow.csv as pcsv
 from wayeb_py.arrays import I64, Bool
 
 ROUTES_A_SIZE = 5
-MOST_SWITCHES, MOST_SENSORS, SEGMENTS = 20, 10, 5  # of a route and of a switch, both fewer than this; of a sensor
+MOST_SWITCHES, MOST_SENSORS, SEGMENTS = 20, 10, 5  # fewer in a route, fewer in a switch, just so many in a sensor
 LONGEST_M = 1000
 POSITIONS = np.array(["FAILURE", "STRAIGHT", "DIVERGING"])
 PARTS = ("Route", "Region", "Semaphore", "Switch", "SwitchPosition", "Sensor", "Segment")
@@ -39,7 +39,7 @@ class Shares:
     route_sensor: float = 0.10  # a route does not require a sensor of its switch
     semaphore_neighbor: float = 0.25  # a route lacks its entry semaphore
     switch_monitored: float = 0.18  # a switch lacks one of its sensors
-    switch_set: float = 0.15  # a switch does not stand as the route wants it
+    switch_set: float = 0.15  # a switch is not in the position that the route needs
 
 
 REPAIR = Shares()
@@ -108,12 +108,12 @@ def write_railway(tables: dict[str, pa.Table], folder: Path, name: str) -> None:
 
 
 def _before(counts: I64) -> I64:
-    """The sum of all before each."""
+    """The sum of all counts before each."""
     return np.cumsum(counts) - counts
 
 
 def _before_in(counts: I64, group: I64) -> I64:
-    """The sum of those before each in its group; groups come one after the other."""
+    """The sum of the counts before each in its group; groups come one after the other."""
     before = _before(counts)
     first = np.flatnonzero(np.diff(group, prepend=-1))
     return before - np.repeat(before[first], np.diff(first, append=len(group)))

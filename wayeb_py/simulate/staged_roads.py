@@ -10,7 +10,7 @@ from wayeb_py.simulate.staged_scenes import Actor, Moves, Place, Scene, Stage, o
 ROADSIDE: Place = (7.0, 47.4)
 YARD: Place = (6.15, 47.2)
 YARD_NAME = "Altenfels Yard"
-NO_ROUTE = "S"  # of which no other vehicle is, and which the plan gives to none
+NO_ROUTE = "S"  # a route that no other vehicle has, and that the plan gives to none
 
 
 def _loses_fuel(minute: float, east_m: float) -> Actor:
@@ -48,7 +48,7 @@ ROAD_STAGE = Stage(
             "DepotCongestion",
             (_comes(10), _comes(14), _comes(20)),
             place=YARD_NAME,
-            clear=(YARD, 6000),  # one that leaves, or comes between, makes another queue of it
+            clear=(YARD, 6000),  # a vehicle that leaves, or comes between, makes another queue
             clear_minutes=(-10, 35),
         ),
         Scene(

@@ -1,11 +1,11 @@
 """Scenes for rules, staged among generated traffic: actors with keys of their own play them, one scene an hour.
 
-Traffic goes on as it is; what is added are the messages of actors who follow waypoints, one a minute, and occurrences
+Traffic goes on unchanged; the stage adds the messages of actors that follow waypoints, one a minute, and occurrences
 of the rules that their scenes fulfil. A scene is recorded once the traffic has gone on long enough for its rule to be
 decided, and, where others could spoil it, if none came near meanwhile.
 
-*Not taken*: to let vessels of the traffic itself play them, as they play the patterns of one and of two. A rule asks
-for hours of several in step, which would leave little of their voyages.
+*Not taken*: to let vessels of the traffic itself play them, as they play the patterns of one and of two. A rule needs
+hours of several vessels in step, which would leave little of their voyages.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Waypoint = tuple[float, float, float]  # minute, longitude, latitude
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """One who goes from waypoint to waypoint; `columns` say what it sends besides, from a minute on."""
+    """An actor that goes from waypoint to waypoint; `columns` say what else it sends, from a minute on."""
 
     waypoints: tuple[Waypoint, ...]
     columns: tuple[tuple[float, Mapping[str, Any]], ...] = ()
@@ -43,8 +43,8 @@ class Actor:
 class Scene:
     """What fulfils a rule: its actors, and the numbers of those that the rule names `entity` and `other`.
 
-    `hours` (UTC) are those in which it may begin. `clear` is a place with metres around it: where one of the traffic is
-    there in the `clear_minutes`, the scene is played, and not recorded.
+    `hours` (UTC) are those in which it may begin. `clear` is a place with metres around it: if a vessel or vehicle of
+    the traffic is there in the `clear_minutes`, the scene is played but not recorded.
     """
 
     rule: str
@@ -80,7 +80,7 @@ class Stage:
 
 
 def off(place: Place, east_m: float, north_m: float) -> Place:
-    """A place so far away from another."""
+    """The place `east_m` and `north_m` away from another."""
     lon, lat = place
     return lon + east_m / (METRES_A_DEGREE * float(np.cos(np.radians(lat)))), lat + north_m / METRES_A_DEGREE
 
@@ -98,7 +98,7 @@ def _moves(actor: Actor) -> Moves:
 def _messages(stage: Stage, actor: Actor, key: int, begin_ms: int) -> pa.Table:
     moves = _moves(actor)
     n = len(moves.minute)
-    seconds_ms = 1000 * (key % KEYS_A_SCENE)  # each at its own second of the minute
+    seconds_ms = 1000 * (key % KEYS_A_SCENE)  # each actor sends at its own second of the minute
     columns: dict[str, Any] = {name: list(values) for name, values in stage.columns(moves).items()}
     for since, told in actor.columns:
         for name, value in told.items():
@@ -126,7 +126,7 @@ class _Played:
     is_clear: bool = True
 
     def look(self, ts_ms: I64, lon: F64, lat: F64) -> None:
-        """Looks whether one of the traffic is where none should be."""
+        """Notes whether traffic is where none should be."""
         if self.scene.clear is None:
             return
         place, metres = self.scene.clear
@@ -195,7 +195,7 @@ def _ms(table: pa.Table | pa.RecordBatch) -> I64:
 
 
 def with_scenes(pieces: Iterator[Generated], stage: Stage) -> Iterator[Generated]:
-    """Traffic with the scenes of a stage: a few more messages than asked for, in order of time."""
+    """Traffic with the scenes of a stage: a few more messages than requested, in order of time."""
     director: _Director | None = None
     for piece in pieces:
         ts_ms = _ms(piece.events)

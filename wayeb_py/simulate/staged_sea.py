@@ -13,8 +13,8 @@ NEXT_SITE = off(SITE, 10_000, 0)
 BESIDE, BESIDE_NEXT = off(SITE, 100, 0), off(NEXT_SITE, 100, 0)
 FAR: Place = (-4.30, 48.95)
 TREIZH: Place = (-4.694, 48.357)
-BEACH: tuple[Place, Place] = (-4.9, 48.40), (-4.9, 48.3697)  # off it, and at it
-NIGHT = frozenset((19, 20, 21, 22, 23, 0))  # in which one sets out who is to land two and a half hours later by night
+BEACH: tuple[Place, Place] = (-4.9, 48.40), (-4.9, 48.3697)  # a point off the beach, and one at it
+NIGHT = frozenset((19, 20, 21, 22, 23, 0))  # hours in which to set out for a landing by night, 2.5 h later
 
 STAYS = Actor(((0, *BESIDE), (30, *BESIDE), (120, *FAR)))
 CALLS = Actor(((0, *SITE), (30, *SITE), (120, *TREIZH), (140, *TREIZH)))
@@ -22,7 +22,7 @@ LANDS = Actor(((0, *SITE), (30, *SITE), (130, *BEACH[0]), (148, *BEACH[1])))
 
 
 def _sweeps(east_m: float) -> Actor:
-    """North for 20 minutes at 10 knots, and back, in a lane so far to the east."""
+    """Sails north for 20 minutes at 10 knots, and back, in a lane `east_m` metres to the east."""
     begin, end = off(SITE, east_m, 0), off(SITE, east_m, 6173)
     return Actor(((0, *begin), (20, *end), (24, *end), (44, *begin)))
 

@@ -1,4 +1,4 @@
-"""Pieces become a tree of boxes: in the order of a space-filling curve, LEAF of them a leaf, two nodes below a node.
+"""Pieces become a tree of boxes: in the order of a space-filling curve, LEAF pieces in a leaf, two nodes below a node.
 
 The boxes lie around the pieces' points on the unit sphere. Boxes in lon/lat would need special care at the poles and at
 the antimeridian; in space they need none.
@@ -39,7 +39,7 @@ class BoxTree:
 
     @property
     def arrays(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """What kernels get: the boxes, and the pieces."""
+        """The boxes and the pieces, as kernels take them."""
         return tuple(self.boxes), tuple(Arcs(self.ends, self.lonlat, self.bend))
 
 
@@ -63,7 +63,7 @@ def _boxes(ends: F64, bend: F64) -> TreeBoxes:
 
 
 def boxes_over(low: F64, high: F64) -> TreeBoxes:
-    """The boxes of a tree over things in this order, from theirs: low[thing] and high[thing] are the corners."""
+    """The boxes of a tree over things in this order; low[thing] and high[thing] are the corners of each thing's box."""
     levels = []
     step = LEAF
     while True:

@@ -4,7 +4,7 @@ After the file the caller may name the column that holds the names of places, as
 'port=UpdatedPub150.csv name "Main Port Name"'`. Otherwise the column that the declaration names is used where the file
 has it.
 
-A library names the places that it asks for, and brings files of an invented country for them; only its user knows where
+A library names the places that it uses, and brings files of an invented country for them; only its user knows where
 the real ones lie. So the files are a setting, and the declaration (name, shape, how a table is looked up) stays. The
 alternative, a copy of the library with another path in it, would make every new release a merge.
 """
@@ -29,7 +29,7 @@ _NAMED = re.compile(r"(?P<path>.+?)\s+name\s+(?:\"(?P<quoted>[^\"]+)\"|(?P<bare>
 
 
 class UnknownPlacesError(UsageError):
-    """A file is given for places that no file declares; `names` are those."""
+    """A file is given for places that no file declares; `names` are the names of these places."""
 
     def __init__(self, names: Iterable[str], declared: Iterable[str]) -> None:
         self.names, known = tuple(names), sorted(declared)

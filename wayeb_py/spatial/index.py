@@ -1,7 +1,7 @@
 """Places become an index that answers near, inside and distance for many positions at once.
 
 A tree of boxes around the pieces' points on the unit sphere finds distances. Cells in lon/lat decide containment, and
-`near` where it is asked often, most of them without looking at an edge.
+`near` where it is evaluated often, most of them without looking at an edge.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from wayeb_py.spatial.point_cells import PointCells
 from wayeb_py.spatial.reach import Reach, TooDense
 from wayeb_py.spatial.shapes import Pieces, Shapes, cut
 
-OFTEN = 1 << 15  # positions
+OFTEN = 1 << 15  # after this many positions, cells for a distance pay
 NOWHERE = np.array([[0.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 1.0], [0.0, 1.0, 0.0, 0.0]])
 FAR_M = 2_000_000.0  # from here on a grid of cells decides little
 
@@ -49,7 +49,7 @@ class PlaceIndex:
         self._entries: dict[str, PlaceIndex] = {}
         self._tree = BoxTree(cut(shapes))
         self._lattice: Lattice | None = None
-        self._reaches: dict[float, Reach | None] = {}  # None where there are none
+        self._reaches: dict[float, Reach | None] = {}  # None where no cells can be made
         self._once: BoxTree | None = None
         self._n_asked: dict[float, int] = {}
         self._edge_tree: ways.EdgeTree | None = None
@@ -62,7 +62,7 @@ class PlaceIndex:
 
     @classmethod
     def of_point(cls, lon: float, lat: float) -> PlaceIndex:
-        """The index of one point that a pattern writes down."""
+        """The index of one point that a pattern gives by its coordinates."""
         no_edges, no_places = np.empty((0, 4)), np.empty(0, dtype=np.int32)
         return cls(Shapes(1, np.array([[lon, lat]]), np.zeros(1, dtype=np.int32), no_edges, no_places, False))
 
@@ -71,13 +71,13 @@ class PlaceIndex:
 
     @property
     def bounds(self) -> tuple[float, float, float, float]:
-        """West, south, east, north of them all."""
+        """West, south, east, north of all places."""
         corners = np.concatenate([self.shapes.points, self.shapes.edges[:, :2], self.shapes.edges[:, 2:]])
         (west, south), (east, north) = corners.min(axis=0).tolist(), corners.max(axis=0).tolist()
         return west, south, east, north
 
     def entry(self, name: str) -> PlaceIndex:
-        """The one place of this name; KeyError if there is none."""
+        """The index of the one place with this name; KeyError if there is none."""
         known = self._entries.get(name)
         if known is None:
             number = self._number_of[name]
@@ -99,13 +99,13 @@ class PlaceIndex:
         if self._lattice is None:
             shapes = self.shapes
             edges, place, n_areas = shapes.edges, shapes.edge_place, shapes.n_places
-            if not shapes.are_areas:  # the kernel needs one as an argument all the same
+            if not shapes.are_areas:  # the kernel needs a lattice as an argument all the same
                 edges, place, n_areas = NOWHERE, np.zeros(len(NOWHERE), dtype=np.int32), 1
             self._lattice = Lattice(edges, place, n_areas)
         return self._lattice
 
     def _reach(self, distance_m: float, n_rows: int) -> Reach | None:
-        """The cells for a distance, once callers have asked for it so often that making them pays."""
+        """The cells for a distance, once callers have used it often enough to pay for making them."""
         if distance_m not in self._reaches:
             asked = self._n_asked[distance_m] = self._n_asked.get(distance_m, 0) + n_rows
             if asked < OFTEN or not 0.0 <= distance_m < FAR_M or not len(self._tree.bend):
@@ -117,7 +117,7 @@ class PlaceIndex:
         return self._reaches[distance_m]
 
     def _different(self) -> BoxTree:
-        """The tree without the pieces that run along another one: whose they are does not matter here."""
+        """The tree without the pieces that run along another one: which place they belong to does not matter here."""
         if self._once is None:
             tree = self._tree
             course = courses(tree.lonlat)
@@ -129,7 +129,7 @@ class PlaceIndex:
         return self._once
 
     def judge(self, rectangles: F64, distance_m: float | None) -> U8:
-        """What `near` with a distance, or without one `inside`, says of all positions of a rectangle: 0 no, 1 yes, 2
+        """What `near` with a distance, or `inside` without one, says about all positions of a rectangle: 0 no, 1 yes, 2
         neither; rectangles[nth] = (west, south, east, north)."""
         judged = np.zeros(len(rectangles), dtype=np.uint8)
         if self.shapes.are_areas:
@@ -165,7 +165,7 @@ class PlaceIndex:
         return inside.view(np.bool_)
 
     def near(self, lon: F64, lat: F64, distance_m: float) -> Bool:
-        """Where a place is at most so far from the position."""
+        """Where a place is at most `distance_m` from the position."""
         near = self.inside(lon, lat).view(np.uint8)
         reach = self._reach(distance_m, len(lon))
         if reach is None:
@@ -190,7 +190,7 @@ class PlaceIndex:
         return ways.crossed(self, *ways.ways_between(from_lon, from_lat, lon, lat))
 
     def passed(self, from_lon: F64, from_lat: F64, lon: F64, lat: F64, distance_m: float) -> Bool:
-        """Where the straight way from one position to the other comes so near to a place."""
+        """Where the straight way from one position to the other comes within `distance_m` of a place."""
         return ways.passed(self, *ways.ways_between(from_lon, from_lat, lon, lat), distance_m)
 
     def edge_tree(self) -> ways.EdgeTree:
@@ -204,7 +204,7 @@ class PlaceIndex:
         return self._different().arrays
 
     def cell_deg(self, distance_m: float | None, n_rows: int) -> F64 | None:
-        """Width and height of the coarsest cells that `judge` asks; None where there are none for the distance."""
+        """Width and height of the coarsest cells that `judge` uses; None where there are none for the distance."""
         if distance_m is not None:
             reach = self._reach(distance_m, n_rows)
             return None if reach is None else np.asarray(reach.cells.nodes[0, 2:4])
@@ -213,7 +213,7 @@ class PlaceIndex:
     def within(self, lon: F64, lat: F64, reach_m: float) -> tuple[I64, I32, F64]:
         """Every place at most `reach_m` from each position, with its distance.
 
-        Those of a row are place[first[row] : first[row + 1]], by ascending number.
+        The places of a row are place[first[row] : first[row + 1]], by ascending number.
         """
         if self._are_single_points and 0.0 <= reach_m < FAR_M:
             cells = self._point_cells.get(reach_m)

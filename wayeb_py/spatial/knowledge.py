@@ -1,4 +1,4 @@
-"""Declared knowledge becomes indexed places, each file read once, when a pattern first asks for it.
+"""Declared knowledge becomes indexed places, each file read once, when a pattern first uses it.
 
 It belongs to the patterns and not to their state: a reload takes effect at the next batch, and an automaton continues
 where it was, since only its letters have changed their meaning.
@@ -36,7 +36,7 @@ class LoadedPlaces:
 
 
 class KnowledgeBase:
-    """The places and tables that patterns name, loaded at the first question."""
+    """The places and tables that patterns name, loaded at their first use."""
 
     def __init__(
         self, declared: Iterable[m.Knowledge], outside: bool = False, lookups: Iterable[m.Lookup] = ()
@@ -45,7 +45,7 @@ class KnowledgeBase:
         self.lookups = {lookup.name: lookup for lookup in lookups}
         self.outside = outside
         self._loaded: dict[str, LoadedPlaces] = {}
-        self._named: dict[str, tuple[str, ...]] = {}  # notes on the names of places that patterns ask for by name
+        self._named: dict[str, tuple[str, ...]] = {}  # notes on the names of places that patterns use by name
         self._tables: dict[str, Table] = {}
         self._points: dict[m.Point, PlaceIndex] = {}
         self._questions: dict[tuple[m.Near | m.Inside, ...], Questions] = {}
@@ -134,7 +134,7 @@ class KnowledgeBase:
         return (name, column) if dot and name in self.lookups else None
 
     def load_for(self, patterns: Iterable[m.Pattern]) -> None:
-        """Reads everything that the patterns ask for, so that errors appear before an event is read."""
+        """Reads everything that the patterns use, so that errors appear before an event is read."""
         for pattern in patterns:
             for places in mentioned(pattern):
                 self.index(places)
@@ -207,7 +207,7 @@ class KnowledgeBase:
         except NoSuchColumnError:
             if not known.given or known.given_name:
                 raise
-            return read_features(self.path_of(known), known.shape)  # a user's file may call it something else
+            return read_features(self.path_of(known), known.shape)  # a user's file may have another name for the column
 
     def refuse_missing(self, known: m.Knowledge | m.Lookup) -> None:
         """Raises DataError where there is no file, or it is not to be read."""
@@ -216,7 +216,7 @@ class KnowledgeBase:
             raise DataError("there is no such file", str(self.path_of(known)))
 
     def tables_of(self, patterns: Iterable[m.Pattern]) -> Iterator[str]:
-        """The lookups that the patterns ask for."""
+        """The lookups that the patterns use."""
         for pattern in patterns:
             yield from self._tables_of(pattern)
 
@@ -230,7 +230,7 @@ class KnowledgeBase:
             )
 
     def describe(self, patterns: Iterable[m.Pattern]) -> Iterator[str]:
-        """What the patterns ask for, a line for each declaration: what was loaded, and the notes on it."""
+        """What the patterns use, a line for each declaration: what was loaded, and the notes on it."""
         patterns = list(patterns)
         asked = {name for pattern in patterns for name in self._tables_of(pattern)}
         yield from (self._describe_table(lookup) for name, lookup in self.lookups.items() if name in asked)
@@ -305,7 +305,7 @@ def attributes_of(pattern: m.Pattern) -> Iterator[m.Attribute]:
 
 
 def mentioned(pattern: m.Pattern) -> Iterator[m.Places | m.Point]:
-    """The places that a pattern asks for."""
+    """The places that a pattern uses."""
     if pattern.each is not None:
         yield m.Places(pattern.each[1])
     for part in pattern.parts:

@@ -1,7 +1,7 @@
 """Areas become a lattice of cells in lon/lat: cells inside an area, cells outside of all, and cells with edges.
 
 A cell with many edges is a lattice again. The lines of a lattice avoid all vertices (shifted until they do), so the
-parity of crossings from cell to cell is exact, and one pass over the edges finds for every corner of every cell which
+parity of crossings from cell to cell is exact, and one pass over the edges finds, for every corner of every cell, which
 areas hold it.
 
 Cells cannot separate edges that run along each other: one zone that is listed for each year would be divided until
@@ -22,7 +22,7 @@ from wayeb_py.arrays import F64, I32, I64, U8
 from wayeb_py.spatial.kernels.areas import AreaCells
 from wayeb_py.spatial.kernels.lattice_cells import CellLists, DividedBox, divide
 
-MOST_EDGES = 6  # of a cell that is not divided
+MOST_EDGES = 6  # edges of a cell that is not divided
 MOST_COLUMNS = 512
 MOST_CORNERS = 40_000_000  # cells times areas of one lattice
 DEEPEST = 10
@@ -34,7 +34,7 @@ IN, BOTH = 1, 2  # states of a cell; 0 is out
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """A cell to be divided: its edges, ascending, their areas, and which of these hold its south-west corner."""
+    """A cell to divide: its edges, ascending, their areas, and which of these hold its south-west corner."""
 
     west: float
     south: float
@@ -91,7 +91,7 @@ class Lattice:
         self._join()
 
     def _divide(self, box: _Box, next_node: int) -> list[_Box]:
-        """Makes a node of a box; returns those of its cells that are to be divided, the first as `next_node`."""
+        """Makes a node of a box; returns those of its cells to divide, the first as `next_node`."""
         west, south, own, live = box.west, box.south, box.edges, box.live
         k = min(MOST_COLUMNS, max(2, ceil(sqrt(2 * len(own)))), max(2, int(sqrt(MOST_CORNERS / len(live)))))
         cell_edge, entry_place, cover_place = (np.empty(0, dtype=np.int32) for _ in range(3))

@@ -86,8 +86,7 @@ class Table:
         return found
 
     def column(self, name: str, found: I64, kind: Kind | None) -> Column:
-        """The column's values in the rows that were found, missing where none was; of the kind that a pattern gives
-        it."""
+        """The column's values in the found rows, missing where none was found; of the kind that a pattern gives it."""
         if name not in self.rows.column_names:
             from difflib import get_close_matches
 

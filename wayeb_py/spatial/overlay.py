@@ -3,7 +3,7 @@
 Patterns ask the same position again and again: near the coast, near a port, in an anchorage? Every index has cells of
 its own in which the answer is settled. Laid over each other they give cells that hold all answers, and a position costs
 one look into one table; where an answer is not settled the index itself answers, as if there were no overlay. So an
-overlay never decides anything: it repeats what the indexes say of a whole rectangle.
+overlay never decides anything: it repeats what the indexes say about a whole rectangle.
 
 Cells are divided where they leave positions open: a harbour is worth cells of a few metres, and an empty coast is not.
 Remembering the last answer by entity was not taken: it would need the distance to the next border.
@@ -24,20 +24,20 @@ from wayeb_py.spatial.kernels.overlay import BOTH, OPEN, YES
 from wayeb_py.spatial.lattice import lay_out_nodes
 
 MOST_QUESTIONS = OPEN  # bits of a cell
-OFTEN = 1 << 19  # positions: so many questions cost about what making an overlay does
+OFTEN = 1 << 19  # this many positions cost about as much as making an overlay
 COLUMNS = 512
-COARSE = 64  # columns that are judged before
+COARSE = 64  # columns that are judged first
 CHILD_COLUMNS = 8
 MANY = 1 << 15  # positions that their cells left open, before cells are divided
-OFTEN_HIT = 32  # of them in a cell
+OFTEN_HIT = 32  # open positions in a cell
 MOST_CELLS = 1 << 21
-SMALLEST_DEG = 1e-4  # of a cell that is divided: some ten metres
-SLACK = 1e-9  # of a cell, and in degrees: what rounding may do to a boundary
+SMALLEST_DEG = 1e-4  # smallest cell that is divided: some ten metres
+SLACK = 1e-9  # share of a cell, and in degrees: what rounding may do to a boundary
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Whether a place is at most so far from a position; without a distance, whether one covers it."""
+    """Whether a place is at most `distance_m` from a position; without a distance, whether a place covers it."""
 
     index: PlaceIndex
     distance_m: float | None
@@ -47,7 +47,7 @@ class Question:
 
 
 class Questions:
-    """Some questions, at most MOST_QUESTIONS, that are asked together."""
+    """Some questions, at most MOST_QUESTIONS, that are answered together."""
 
     def __init__(self, questions: Sequence[Question]) -> None:
         assert 0 < len(questions) <= MOST_QUESTIONS
@@ -56,7 +56,7 @@ class Questions:
         self._n_asked = 0
 
     def __reduce__(self) -> tuple[type[Questions], tuple[Sequence[Question]]]:
-        return Questions, (self._questions,)  # an overlay is sooner made again than sent
+        return Questions, (self._questions,)  # making an overlay again is faster than sending it
 
     def ask(self, lon: F64, lat: F64) -> I16:
         """answers[row]: bit n is the answer to question n."""
@@ -80,7 +80,7 @@ class Overlay:
         west, south, east, north = self.bounds.tolist()
         root = np.array([[west, south, east - west, north - south]])
         nothing = np.zeros(1, dtype=np.int64), np.full(1, (1 << len(questions)) - 1, dtype=np.int64)
-        # Judged coarsely first: most of it is settled then.
+        # A first, coarse judgement settles most cells.
         coarse = self._judge(_divided(root, COARSE), *(np.repeat(bits, COARSE**2) for bits in nothing))
         settled, open_ = self._judge(_divided(root, COLUMNS), *(_finer(bits, COLUMNS // COARSE) for bits in coarse))
         # Nodes as `areas.cell_at` takes them, and cells; exchanged together, since cells refer to nodes.
@@ -136,7 +136,7 @@ class Overlay:
         self._table = np.concatenate([nodes, _nodes(boxes, CHILD_COLUMNS, len(cells))]), more
 
     def _judge(self, cells: F64, settled: I64, open_: I64) -> tuple[I64, I64]:
-        """The answers that are yes all over each cell, and those still open, where some were settled before."""
+        """The answers that are yes all over each cell, and those still open, given those settled before."""
         slack = cells[:, 2:] * SLACK + SLACK
         rectangles = np.column_stack([cells[:, :2] - slack, cells[:, :2] + cells[:, 2:] + slack])
         settled, open_ = settled.copy(), open_.copy()
@@ -165,7 +165,7 @@ def _boxes_of(cell: I32, nodes: F64) -> F64:
 
 
 def _bounds_of(bounds: list[F64]) -> F64:
-    """West, south, east, north of them all; what lies beyond the antimeridian makes it all the way around."""
+    """West, south, east, north of all bounds; any that cross the antimeridian make it all around."""
     corners = np.array(bounds)
     west, south = corners[:, :2].min(axis=0).tolist()
     east, north = corners[:, 2:].max(axis=0).tolist()
@@ -190,6 +190,6 @@ def _divided(boxes: F64, k: int) -> F64:
 
 
 def _finer(bits: I64, times: int) -> I64:
-    """What is known of the cells of a square for cells so many times as fine."""
+    """What is known of the cells of a square, for cells `times` as fine."""
     k = round(len(bits) ** 0.5)
     return bits.reshape(k, k).repeat(times, axis=0).repeat(times, axis=1).reshape(-1)

@@ -1,5 +1,4 @@
-"""Points become cells: for one reach, every cell of a grid lists the points that may be within reach of a position in
-it.
+"""Points become cells: for one reach, every cell of a grid lists the points that may be in reach of a position in it.
 
 A place with a single position needs no tree: a cell gives its few candidates at once, and each is measured exactly.
 Longitudes wrap around, and a point whose circle holds a pole is in every cell of that latitude. The cells are as large

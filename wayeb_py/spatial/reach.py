@@ -5,8 +5,8 @@ divided further. Each distance that a pattern names has a grid of its own.
 
 Thousands of edges a metre apart are within reach of one cell, however small it is. So counts bound the work, and never
 a clock: one file gives the same cells everywhere. A level that would take too many steps in the tree of the pieces is
-left out; so is the finest level of cells that would list too many pieces; and where not even the coarsest cells can be
-made, each position asks the tree. The answer is the same in all cases.
+left out; so is the finest level of cells that would list too many pieces; and where not even the coarsest cells fit
+the bounds, each position searches the tree. The answer is the same in all cases.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ CHILD_COLUMNS = 4
 DEEPEST = 8
 MOST_CELLS = 1 << 20  # from here on only cells are divided that would list more than MOST; from twice that on, none
 MOST_LISTED = 1 << 26  # candidates of all cells
-STEPS_BY_PIECE, STEPS_ANYHOW = 512, 1 << 26  # nodes of the tree to look at: to judge all cells, and again to list
-MOST_CROWDED = 4096  # cells that list more than MOST after two divisions: more of them come of pieces side by side
+STEPS_BY_PIECE, STEPS_ANYHOW = 512, 1 << 26  # nodes of the tree to visit, to judge all cells, and again to list
+MOST_CROWDED = 4096  # cells that list more than MOST after two divisions; more mean pieces side by side
 
 
 class TooDense(Exception):  # noqa: N818
@@ -104,7 +104,7 @@ def _judge(tree: BoxTree, reach_m: float, bounds: F64) -> list[_Level]:
         steps_left -= reach_kernels.judge_cells(cells, *tree.arrays, reach_m, MOST, steps_left, state, n_candidates)
         if steps_left < 0:
             break
-        # A cell of a sixteenth of the distance leaves so little undecided that dividing it gains nothing.
+        # A cell of a sixteenth of the distance leaves little undecided: dividing it gains nothing.
         divisible = (state == 2) & (cells[:, 3] >= degrees(reach_m / EARTH_RADIUS_M) / 16)
         splits = divisible & (n_candidates > FEW)
         crowded = splits & (n_candidates > MOST)
@@ -139,7 +139,7 @@ def _bounds_around(lonlat: F64, reach_m: float) -> tuple[float, float, float, fl
     south, north = max(-90.0, float(lats.min()) - beyond), min(90.0, float(lats.max()) + beyond)
     west, east = float(lons.min()), float(lons.max())
     highest = max(abs(south), abs(north))
-    # A circle reaches farther east than its radius: by asin(sin r / cos lat) of its centre, which this is above.
+    # A circle reaches farther east than its radius: by asin(sin r / cos lat) of its centre; this is more.
     aside = 180.0 if highest >= 89.0 else beyond / cos(radians(highest))
     if east - west + 2 * aside >= 360.0:
         return -180.0, south, 180.0, north

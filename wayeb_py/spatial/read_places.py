@@ -33,9 +33,9 @@ GEOMETRIES: dict[Shape, tuple[str, ...]] = {
 LON = ("lon", "longitude", "lng", "long", "x")
 LAT = ("lat", "latitude", "y")
 NAME = ("name", "title", "label")
-MOST_BYTES = 1 << 30  # of a file, and of what a compressed one holds
+MOST_BYTES = 1 << 30  # size of a file, and of what a compressed file holds
 AT_ONCE = 4096  # GeoJSON geometries that one call passes
-MOST_CROSSINGS = 5_000  # of an area that is repaired: the time that takes grows with their square
+MOST_CROSSINGS = 5_000  # crossings in an area that is repaired: the time grows with their square
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,8 @@ def read_features(path: Location, shape: Shape, name_column: str | None = None) 
 
 @contextmanager
 def _without_collecting() -> Iterator[None]:
-    """A million rings are ten million lists, none of them garbage: looking for some takes longer than reading does."""
+    """Pauses the garbage collector: a million rings are ten million lists, and searching them takes longer than
+    reading."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -231,7 +232,7 @@ def _read_geojson(path: Location, named: str | None) -> Iterator[Feature]:
     features = data.get("features", []) if data.get("type") == "FeatureCollection" else [data]
     if not isinstance(features, list):
         raise DataError("this is JSON, but not GeoJSON: the features are not a list", str(path))
-    keys: dict[tuple[str, ...], str | None] = {}  # by the names of the properties, of which a file has few sets
+    keys: dict[tuple[str, ...], str | None] = {}  # by the set of property names, of which a file has few
     for begin in range(0, len(features), AT_ONCE):
         members = features[begin : begin + AT_ONCE]
         wheres, names, columns = [], [], []
@@ -443,7 +444,7 @@ def _repair(geometry: Any, feature: Feature, path: Location) -> Any:
 
 
 def _crosses_too_often(geometry: Any) -> bool:
-    """Whether it has more than MOST_CROSSINGS rings and crossings; found out without listing all of them."""
+    """Whether it has more than MOST_CROSSINGS rings and crossings; does not list all of them."""
     import numpy as np
     import shapely
 
@@ -451,7 +452,7 @@ def _crosses_too_often(geometry: Any) -> bool:
     vertices, ring = shapely.get_coordinates(rings, return_index=True)
     edges = shapely.linestrings(np.stack([vertices[:-1], vertices[1:]], axis=1)[ring[1:] == ring[:-1]])
     tree = shapely.STRtree(edges)
-    # Two edges on one line are neighbours; of more than two each is compared with each.
+    # Two edges on one line are neighbours; with more than two, each is compared with each.
     _, times = np.unique(shapely.to_wkb(shapely.normalize(edges)), return_counts=True)
     n_found, begin, n_asked = len(rings) + int(((times - 1) * (times - 2)).sum()) // 2, 0, 1
     while begin < len(edges) and n_found <= MOST_CROSSINGS:

@@ -17,7 +17,7 @@ from wayeb_py.arrays import F64, I32
 from wayeb_py.spatial.kernels.index import EARTH_RADIUS_M
 
 BEND_M = 0.5
-MOST_PIECES = 1 << 16  # of one edge
+MOST_PIECES = 1 << 16  # pieces of one edge
 
 
 @dataclass(frozen=True, slots=True)

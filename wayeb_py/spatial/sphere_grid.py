@@ -18,7 +18,7 @@ LOWEST_CELL = 180.0 / MOST_BANDS
 
 
 def lowest_cell(reach_m: float) -> float:
-    """The least height of a cell, in degrees, for a search that reaches so far."""
+    """The least height of a cell, in degrees, for a search that reaches `reach_m` metres."""
     return min(max(math.degrees(reach_m / EARTH_RADIUS_M) * (1 + 1e-9), LOWEST_CELL), 180.0)
 
 

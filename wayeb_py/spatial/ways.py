@@ -7,7 +7,7 @@ goes as their longitudes are written. Without one of the two positions there is 
 - An area is crossed by a way that has a point in common with it; its border is part of it.
 - A line is crossed by a way that has a point in common with it other than the way's beginning. So two ways that meet on
   the line cross it once: the first does, by its end, and the second does not.
-- A place is passed by a way that has a point at most so far from it, along the great circle.
+- A place is passed by a way that has a point within the distance from it, along the great circle.
 
 The cells that answer `inside` and `near` answer for the rectangle around a way too; only the ways that they leave open
 are looked up among the edges. For `passed` that takes a third of the time. Lines have no such cells for `crossed`: the
@@ -26,7 +26,7 @@ from wayeb_py.spatial.kernels import ways as way_kernels
 from wayeb_py.spatial.lattice import courses
 from wayeb_py.spatial.shapes import Shapes
 
-MOST_CELLS = 256  # of a rectangle that cells answer for: a way from one end of a sea to the other has too many
+MOST_CELLS = 256  # cells of a rectangle that they answer for: a way from one end of a sea to the other has too many
 NO, YES, OPEN = 0, 1, 2
 
 
@@ -35,7 +35,7 @@ class EdgeTree:
 
     def __init__(self, edges: F64) -> None:
         course = courses(edges)
-        if course is not None:  # whose edge it is does not matter here
+        if course is not None:  # the place of an edge does not matter here
             edges = edges[np.unique(course, return_index=True)[1]]
         low, high = np.minimum(edges[:, :2], edges[:, 2:]), np.maximum(edges[:, :2], edges[:, 2:])
         middle = np.zeros((len(edges), 3))
@@ -45,7 +45,7 @@ class EdgeTree:
 
 
 class Index(Protocol):
-    """What ways ask of the index of the places."""
+    """What ways need of the index of the places."""
 
     @property
     def shapes(self) -> Shapes: ...
@@ -86,7 +86,7 @@ def crossed(index: Index, ways: F64, answers: U8) -> Bool:
 
 
 def passed(index: Index, ways: F64, answers: U8, distance_m: float) -> Bool:
-    """Where some point of a way is at most so far from a place."""
+    """Where some point of a way is at most `distance_m` from a place."""
     if distance_m < 0.0:
         return np.zeros(len(ways), dtype=np.bool_)
     _ask_cells(index, distance_m, ways, answers)
@@ -105,7 +105,8 @@ def passed(index: Index, ways: F64, answers: U8, distance_m: float) -> Bool:
 
 
 def _ask_cells(index: Index, distance_m: float | None, ways: F64, answers: U8) -> None:
-    """Answers what the cells of `inside` (without a distance) or `near` say of the whole rectangle around a way."""
+    """Answers by what the cells of `inside` (without a distance) or `near` say about the whole rectangle around a
+    way."""
     cell_deg = index.cell_deg(distance_m, len(ways))
     if cell_deg is None:
         return

@@ -51,7 +51,7 @@ def draw_map(
     choice: ShownPart = EVERYTHING,
     forecasts: pa.Table | None = None,
 ) -> Json:
-    """Writes the map of detections or episodes and the events they are in; returns the scene that it shows.
+    """Writes the map of detections or episodes and their events; returns the scene that it shows.
 
     Forecasts become shaded bars in the timeline.
 
@@ -72,7 +72,7 @@ def draw_map(
 def draw_table(
     found: pa.Table, events: pa.Table, *, patterns: CompiledPatterns, title: str = "wayeb", name: str | None = None
 ) -> Json:
-    """The scene of detections and the events they are in, both at hand as tables."""
+    """The scene of detections and their events, both given as tables."""
     plan = _plan(events.column_names, patterns, None, None, name)
     episodes = episodes_of(found, plan.layout.time_unit)
     return _scene(episodes, events, events.column_names, plan, patterns, title, EVERYTHING)
@@ -170,7 +170,7 @@ def _code(name: str) -> str:
 
 
 def _attributes(patterns: CompiledPatterns | None, layout: m.Stream, columns: Sequence[str]) -> list[m.Attribute]:
-    """The columns to show of an event: those that the patterns look at, or else the first ones."""
+    """The columns of an event that the map shows: those that the patterns read, or else the first ones."""
     taken = {layout.key, layout.time, *(layout.position or ())}
     declared = {attribute.name: attribute for attribute in layout.attributes}
     if patterns is not None:

@@ -1,5 +1,4 @@
-"""Which columns of the events are key, time and position: as the patterns say, as the command line says, or as their
-names suggest.
+"""Finds which columns of the events are key, time and position: by the patterns, the command line, or their names.
 
 People often draw a map of files whose patterns are not at hand, or whose stream block needs no position; then the map
 looks for the usual names. A guess is never used for recognising.
@@ -43,7 +42,7 @@ def find_layout(stream: m.Stream, columns: Sequence[str], position: tuple[str, s
 
 
 def find_name(layout: m.Stream, columns: Sequence[str], given: str | None = None) -> str | None:
-    """The column by which a reader knows an entity, such as a ship's name; None where there is none beside the key."""
+    """The column by which a reader knows an entity, such as a ship's name; None where there is none besides the key."""
     if given is not None and given not in columns:
         raise EventsError(f"the events have no column `{given}`", hint=f"they have: {', '.join(columns)}")
     found = given or _named(columns, NAMES)

@@ -1,10 +1,10 @@
 """Detections become GeoJSON or KML: a point each, where the last event was; an episode is the line of its events.
 
-A pair has two of each: a MultiPoint of where both were, a MultiLineString of both tracks, and `of` names whose each is.
+A pair has two of each: a MultiPoint of both positions, a MultiLineString of both tracks; `of` names their entities.
 *Not taken*: a GeometryCollection, which GeoJSON asks to avoid where the parts are of one type, and which many readers
 do not draw.
 
-A detection knows when and not where, so the positions are read from the events once more, only for the entities that
+A detection knows when and not where, so the positions are read from the events again, only for the entities that
 have detections. Lines that cross the antimeridian are cut there, as GeoJSON asks. Like the other outputs, the file
 appears whole or not at all.
 """
@@ -41,7 +41,7 @@ class Where:
     is_episode: bool
     is_pair: bool
     pieces: tuple[Piece, ...]
-    of: tuple[str, ...]  # [piece]: whose it is
+    of: tuple[str, ...]  # [piece]: its entity
     until_s: float | None = None  # until when nothing came, after a match that a silence had to follow
 
 
@@ -113,7 +113,7 @@ def _keys(found: pa.Table, name: str) -> list[str | None]:
 
 
 def _places(found: pa.Table, tracks: Tracks, time_unit: str | None) -> Iterator[Where]:
-    """For each row where it was."""
+    """Where each row was."""
     is_episode = "end_ts" in found.column_names
     number_of = {name: number for number, name in enumerate(tracks.entities)}
     end = seconds_of(found.column("end_ts" if is_episode else "ts"), time_unit)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from wayeb_py.errors import DataError
 from wayeb_py.view.tracks import seconds_of, texts_of
 
-TEXTS = (  # of a CSV file
+TEXTS = (  # text columns of a CSV file
     "pattern", "place", "entity", "other", "ts", "start_ts", "end_ts", "decided_ts", "from", "until",
 )  # fmt: skip
 
@@ -31,7 +31,7 @@ class ShownEpisode:
     start_s: float
     end_s: float
     n_detections: int
-    first_s: float  # of the first detection, where it is known
+    first_s: float  # time of the first detection, where it is known
     other: str | None = None  # the second of a pair
     decided_s: float | None = None  # until when nothing came, after a match that a silence had to follow
 
@@ -42,7 +42,7 @@ class ShownEpisode:
 
     @property
     def until_s(self) -> float:
-        """When it was over: at its last event, or when the silence was."""
+        """When it was over: at its last event, or at the end of the silence."""
         return self.end_s if self.decided_s is None else self.decided_s
 
 
@@ -160,9 +160,9 @@ def _joined(rows: list[_Found]) -> list[ShownEpisode]:
 
 
 def _follows(last: _Found, row: _Found) -> bool:
-    """Whether a detection is at the event after another's, in the same word.
+    """Whether a detection is at the event right after another's, in the same word.
 
-    Numbers begin anew with every word, so that the number after another's may be one of a later word. The start of a
+    Numbers begin again with every word, so the next number may belong to a later word. The start of a
     match decides: a match that begins at the other's event or before it lies in the same word.
     """
     if row.identity != last.identity or row.seq != last.seq + 1:

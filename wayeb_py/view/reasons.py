@@ -1,7 +1,7 @@
 """Each episode on the map gets the explanation of its last detection, as far as there is room for it.
 
-Where there is not, every pattern keeps some: its first episodes come before another one's later ones. The page and the
-command say what is left out.
+Where there is none, every pattern keeps some: its first episodes come before later ones of other patterns. The page and
+the command say what is left out.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 MOST_READ = 2_000  # events of one match
 MOST_SHOWN = 60  # rows of one explanation
-MOST_ROWS = 20_000  # of all explanations together
+MOST_ROWS = 20_000  # rows of all explanations together
 
 
 def reasons_of(
@@ -65,7 +65,7 @@ def reasons_of(
 
 
 class _Explainers:
-    """Explains episodes, of one entity or of two; what several of them need is made once."""
+    """Explains episodes of one entity or of two; makes once what several of them need."""
 
     def __init__(self, patterns: CompiledPatterns, events: pa.Table, episodes: Sequence[ShownEpisode]) -> None:
         self._patterns, self._events, self._episodes = patterns, events, episodes
@@ -74,7 +74,7 @@ class _Explainers:
         self._explainers: dict[tuple[str, str | None], Explainer | None] = {}  # by pattern and place
 
     def why(self, episode: ShownEpisode) -> Why | None:
-        """Why the episode's last detection was one; None where the patterns do not detect it."""
+        """Why the episode's last detection was made; None where the patterns do not detect it."""
         words, span = self._words_of(episode)
         if span is None:
             return None
@@ -89,7 +89,7 @@ class _Explainers:
         since = begin + min(int(np.searchsorted(times, episode.start_s, "left")), end - begin - 1)
         last = begin + max(int(np.searchsorted(times, episode.end_s, "right")) - 1, 0)
         earliest = begin + int(np.searchsorted(times, episode.end_s, "left"))
-        for row in range(last, min(earliest, last) - 1, -1):  # of several at one time, the last that is a detection
+        for row in range(last, min(earliest, last) - 1, -1):  # the last detection among several at one time
             why = explainer.explain(row, since)
             if why.detected:
                 return why
@@ -108,7 +108,8 @@ class _Explainers:
 
     @cached_property
     def _reaches_s(self) -> Fraction | None:
-        """A detected silence shows that the data continue beyond it, even where the map has only a part of them."""
+        """The time that the data reach: a detected silence shows that they continue beyond it, even where the map has a
+        part."""
         decided = [Fraction(e.decided_s) for e in self._episodes if e.decided_s is not None]
         return max(decided) + Fraction(1, 1000) if decided else None
 

@@ -1,7 +1,7 @@
 """Tracks, episodes and places become what the page draws: numbers packed for the browser, thinned where they are many.
 
 Thinning keeps what a reader looks for: the first and the last position of every entity and of every episode stay,
-those inside episodes are the last to go, and of the rest the sharpest corners and every n-th are kept. The page says
+those inside episodes are the last to go, and the sharpest corners and every n-th of the rest are kept. The page says
 what was left out. Columns go as base64 of little-endian arrays, which a browser turns into typed arrays at once; JSON
 numbers would be larger and slower to parse.
 """
@@ -110,7 +110,7 @@ def build_scene(
 
 
 def _rows(tracks: Tracks, entity: int, episode: ShownEpisode) -> tuple[int, int]:
-    """The rows of an episode on the track of its entity, or of one of the two."""
+    """The rows of an episode on the track of its entity, or of one entity of a pair."""
     rows = tracks.rows if episode.other is None else tracks.rows_of_pair
     return rows(entity, episode.start_s, episode.end_s)
 
@@ -118,8 +118,7 @@ def _rows(tracks: Tracks, entity: int, episode: ShownEpisode) -> tuple[int, int]
 def _of_pairs(
     drawn: Sequence[ShownEpisode], rows: Sequence[tuple[int, int] | None], number_of: Mapping[str, int], new_row: I64
 ) -> Json:
-    """The columns of the second entity of each pair, -1 and no rows where an episode has one entity; none without
-    pairs."""
+    """The columns of each pair's second entity, -1 and no rows where an episode has one entity; none without pairs."""
     if all(episode.other is None for episode in drawn):
         return {}
     spans = [(0, 0) if span is None else span for span in rows]
@@ -132,7 +131,7 @@ def _of_pairs(
 
 
 def thin_episodes(episodes: list[ShownEpisode], most: int) -> list[ShownEpisode]:
-    """At most so many, the same share of every pattern."""
+    """At most `most` episodes, the same share of every pattern."""
     if len(episodes) <= most:
         return episodes
     seen: Counter[str] = Counter()
@@ -147,7 +146,7 @@ def thin_episodes(episodes: list[ShownEpisode], most: int) -> list[ShownEpisode]
 
 
 def thin_points(tracks: Tracks, inside: Sequence[tuple[int, int]], most: int) -> Mask:
-    """Which rows to keep so that at most so many stay, unless the ends of tracks and episodes alone are more."""
+    """Which rows to keep so that at most `most` stay, unless the ends of tracks and episodes alone are more."""
     n = len(tracks.time_s)
     if n <= most:
         return np.ones(n, dtype=bool)

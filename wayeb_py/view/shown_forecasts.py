@@ -1,4 +1,4 @@
-"""A file of forecasts becomes the shaded bars of the timeline: whose, of which pattern, from when to when, how likely.
+"""A file of forecasts becomes the shaded bars of the timeline: entity, pattern, from when to when, how likely.
 
 A forecast that has no interval in time is not drawn. Where there are more than a page can show, the likeliest stay.
 """
@@ -54,7 +54,7 @@ def forecasts_of(
 
 
 def patterns_forecast(table: pa.Table | None) -> list[str]:
-    """The patterns of which there are forecasts."""
+    """The patterns that have forecasts."""
     if table is None or not table.num_rows or "pattern" not in table.column_names:
         return []
     return sorted(set(texts_of(table.column("pattern")).to_pylist()))

@@ -1,4 +1,4 @@
-"""Which part of the detections and events a map shows: a span of time, some entities, some patterns.
+"""Selects the part of the detections and events that a map shows: a span of time, some entities, some patterns.
 
 Where reasons are shown, all events are read nevertheless: the match of an episode may begin before the span, and `prev`
 and `elapsed` look back beyond that.
@@ -27,7 +27,7 @@ class ShownPart:
     patterns: tuple[str, ...] | None = None
 
     def of_episodes(self, episodes: Sequence[ShownEpisode], known_patterns: Collection[str]) -> list[ShownEpisode]:
-        """The episodes of the chosen patterns and entities that lie in the span, at least with a part of them."""
+        """The episodes of the chosen patterns and entities that lie in the span, at least in part."""
         there = sorted({*known_patterns, *(episode.pattern for episode in episodes)})
         for name in self.patterns or ():
             if name not in there:

@@ -59,7 +59,7 @@ class Tracks:
         return low + int(np.searchsorted(times, begin_s, "left")), low + int(np.searchsorted(times, end_s, "right"))
 
     def rows_of_pair(self, entity: int, begin_s: float, end_s: float) -> tuple[int, int]:
-        """The same for one of a pair, which stands at the beginning where its newest position was."""
+        """As `rows`, for one of a pair, which begins at its newest position."""
         begin, end = self.rows(entity, begin_s, end_s)
         newest = begin if begin < end and self.time_s[begin] == begin_s else begin - 1
         while newest >= self.first[entity] and np.isnan(self.lon[newest]):
@@ -94,7 +94,7 @@ def read_events(
 
 
 def labels_of(events: pa.Table, layout: m.Stream, column: str) -> dict[str, str]:
-    """For each entity the text that its events have most often in a column."""
+    """The text that each entity's events have most often in a column."""
     assert layout.key is not None
     texts = pc.utf8_trim_whitespace(texts_of(events.column(column)).fill_null(""))
     pairs = pa.table({"key": texts_of(events.column(layout.key)), "text": texts})

@@ -39,7 +39,7 @@ class EntityWords(Words):
     greatest: int  # the greatest time of the data, over all entities, in ticks
 
     def who(self, row: int) -> tuple[str, str | None]:
-        """The entity whose event it is."""
+        """The entity of an event."""
         return self.names[int(self.chunk.entity[row])], None
 
     def next_sent(self, row: int, of: m.Role | None) -> int | None:
@@ -89,7 +89,7 @@ def read_events(
 
 
 def _greatest(stream: m.Stream, events: pa.Table | pa.RecordBatch) -> tuple[int, int]:
-    """The greatest time of events that have a key, in ticks, and how many make a second."""
+    """The greatest time of events that have a key, in ticks, and the number of ticks in a second."""
     assert stream.key is not None
     assert stream.time is not None
     ticks = ticks_of(column_of(one_array(events.column(stream.time)), stream.time), stream.time_unit, stream.time)
@@ -165,8 +165,7 @@ def clean_rows(
     ticks_per_s: int,
     forget: int | None,
 ) -> pa.RecordBatch:
-    """Events in the order of their entities' time; values that cannot be true are missing where the stream asks for
-    cleaning."""
+    """Events in the order of their entities' time; values that cannot be true are missing where the stream cleans."""
     cleaner = Cleaner(stream, batch.schema, ticks_per_s, -1 if forget is None else forget)
     cleaner.grow(int(entity.max(initial=-1)) + 1)
     return cleaner.clean(Rows(batch, np.ascontiguousarray(entity), np.ascontiguousarray(ts))).batch

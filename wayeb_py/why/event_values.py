@@ -1,4 +1,4 @@
-"""The values of an event as text, and how far one of them is from a value that would have matched."""
+"""The values of an event become text, with how far a value is from one that would have matched."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wayeb_py.why.indexed_words import Words
 
 
 def measured(subject: Subject) -> tuple[Subject, ...]:
-    """What to show for a subject: both sides of a comparison, and the distance behind `near`."""
+    """What to show for a subject: both sides of a comparison, and the distance for `near`."""
     match subject:
         case Pair(left, right):
             return tuple(side for side in (left, right) if not isinstance(side, m.Constant))
@@ -41,7 +41,7 @@ def value_text(words: Words, subject: Subject, row: int) -> str:
 
 
 def values_at(words: Words, subject: Subject, row: int, names: Names) -> str:
-    """All that is shown for a subject at an event; values beside the subject itself have their names."""
+    """All that is shown for a subject at an event; values other than the subject itself have their names."""
     shown = []
     for part in measured(subject):
         value = value_text(words, part, row)

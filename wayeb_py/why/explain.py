@@ -157,7 +157,7 @@ class Explainer:
         )  # fmt: skip
 
     def _silence_after(self, row: int) -> Silence | None:
-        """What followed a match, where the pattern asks for a silence."""
+        """What followed a match, where the pattern ends in a silence."""
         pattern = self.over.pattern
         return None if pattern.silence_s is None else silence_after(self.over.words, row, pattern)
 
@@ -226,7 +226,7 @@ def rows_of(words: Words, ts: pa.ChunkedArray, seq: int, begin: int, end: int) -
 
 
 def _moved(fate: Fate, begin: int) -> Fate:
-    """The same with events counted from the first row."""
+    """The fate with events counted from the first row."""
 
     def moved(run: Run) -> Run:
         return Run(run.start + begin, run.state, run.event + begin)

@@ -105,7 +105,7 @@ class Silence:
 
     @property
     def letter(self) -> str:
-        """As the pattern asks for it."""
+        """The silence as the pattern writes it."""
         return "$" if self.of_word else f"silence {self.lasting}"
 
     @property
@@ -131,14 +131,14 @@ class Silence:
 class Apart:
     """Why an event of one of two entities does not count for the pair, and how near they ever came."""
 
-    reason: str  # at this event
+    reason: str  # why this event does not count
     reach_m: float
     fresh_s: float
     distance_m: float | None  # at this event, where both are fresh
     ages_s: tuple[float, float]  # at this event: how old the newest events of both are
-    closest_m: float | None  # of all events at which both are fresh
+    closest_m: float | None  # least distance over all events at which both are fresh
     closest_ts: str | None
-    least_age_s: float  # of all events: the age of the older of their newest events
+    least_age_s: float  # least age, over all events, of the older of their newest events
     least_age_ts: str
     n_encounters: int
 

@@ -1,6 +1,6 @@
-"""Words as an explanation reads them: any letter at any event, back and forth, and times as their file writes them.
+"""Gives an explanation random access to a word: any letter at any event, and times as their file writes them.
 
-The recogniser never needs that: it takes events as they come and forgets them. Both evaluate values by the same code.
+The recogniser does not need this: it takes events as they come and forgets them. Both evaluate values by the same code.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Words(ABC):
 
     @abstractmethod
     def next_sent(self, row: int, of: m.Role | None) -> int | None:
-        """When the entity sends next after an event, in ticks; of a pair, when a or b does, or either."""
+        """When the entity sends next after an event, in ticks; in a pair, when a or b does, or either."""
 
     @abstractmethod
     def reach(self, of: m.Role | None) -> int:
-        """The greatest time of the data of those whose silence counts, of whichever entity, in ticks."""
+        """The greatest time, over all entities, in the data of those whose silence counts, in ticks."""
 
     def sender(self, row: int) -> str | None:
         """The one of a pair that sent the event; None where a word is of one entity."""

@@ -1,4 +1,5 @@
-"""The events of a match, or of the beginning of one, each with the letter it was read as and the values behind it.
+"""The events of a match, or of the beginning of one, each with the letter it was read as and the values that decided
+it.
 
 The checked regex is read again (`readings`), since the automaton forgets letters. A match that is too long for that
 keeps its last events, without their letters.
@@ -18,7 +19,7 @@ from wayeb_py.why.pattern_events import PatternEvents
 from wayeb_py.why.readings import Read, Readings
 
 MOST_READ = 5_000  # events of one match that are read letter by letter
-MOST_UNREAD = 50  # of a longer one, the last events
+MOST_UNREAD = 50  # last events of a longer match
 
 
 class MatchReader:

@@ -1,4 +1,4 @@
-"""What an event should have been, as text: a letter by the name that the file gives it, or else its comparisons.
+"""What an event should have been becomes text: a letter by its name in the file, or else comparisons.
 
 An automaton waits for symbols, which are combinations of cells. Where some letters of the file together are just these
 combinations, the text is theirs.
@@ -59,7 +59,7 @@ class NeededText:
 
     @cached_property
     def _tables(self) -> list[tuple[npt.NDArray[np.bool_], str]]:
-        """For each letter that the file writes [cells of all fine axes] whether it holds, and its text."""
+        """For each letter that the file writes: whether it holds, [cells of all fine axes], and its text."""
         axes = self._fine_axes
         shape = tuple(axis.n_cells for axis in axes)
         letters = {letter.predicate: letter.text for letter in letters_of(self._over.pattern.regex) if letter.text}

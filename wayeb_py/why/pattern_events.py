@@ -1,4 +1,4 @@
-"""One pattern over the events of some words: the cell, the symbol and the letters of every event.
+"""Reads the events of some words as one pattern does: the cell, the symbol and the letters of every event.
 
 Every explanation of a pattern reads from here. The engine's own encoders compute it once for all events, and a pattern
 `for each` is written out for the one place in question.

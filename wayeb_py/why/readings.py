@@ -1,4 +1,4 @@
-"""Which event of a sequence stood for which letter of a regex.
+"""Finds which event of a sequence stood for which letter of a regex.
 
 The automaton says that a sequence matches and forgets why. Here the checked regex itself is matched, by sets of
 positions: the ends of a sub-expression's matches from a position are the bits of one integer, so that complement and

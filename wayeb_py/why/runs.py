@@ -1,7 +1,7 @@
 """How the runs of one pattern fared up to an event: which accept there, which live on, and where the others stopped.
 
-A run is a start and a state. Of runs in the same state the latest start is kept, which is that of the shortest match. A
-window ends runs as a letter does: in seconds at the first event that is too late, in events as soon as those that are
+A run is a start and a state. Among runs in the same state the latest start stays, which is that of the shortest match.
+A window ends runs as a letter does: in seconds at the first event that is too late, in events as soon as those that are
 left are fewer than the run still needs. The search follows runs beyond their window all the same, to distinguish a
 match that is too long from none at all; they count as stopped.
 """
@@ -40,7 +40,7 @@ class Fate:
     alive: tuple[Run, ...]
     stopped: tuple[Run, ...]  # at this event, as they were before it
     stopped_before: tuple[Run, ...]  # the last ones that had taken an event and stopped earlier, all at one event
-    matched_before: Run | None  # the last match before this event; of several at one event the latest start
+    matched_before: Run | None  # the last match before this event; the latest start of several at one event
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Automaton:
         return self._targets[state][symbol]
 
     def going_on(self, state: int, left: int = NEVER) -> npt.NDArray[np.bool_]:
-        """[symbol]: whether a run with so many events left would survive an event of it."""
+        """[symbol]: whether a run with `left` events left would survive an event of it."""
         return np.array([any(self.remaining[t] <= left for t in targets) for targets in self._targets[state]])
 
     def getting_closer(self, state: int) -> npt.NDArray[np.bool_]:
@@ -127,7 +127,7 @@ def _remaining(targets: list[list[Sequence[int]]], accepting: npt.NDArray[np.boo
 
 
 def follow(automaton: Automaton, symbols: Sequence[int], begin: int, at: int, room: Room = UNBOUNDED) -> Fate:
-    """What became of the runs at event `at`, of all that start from event `begin` on."""
+    """What became at event `at` of all runs that start from event `begin` on."""
     runs: dict[int, int] = {}
     stopped_before: tuple[Run, ...] = ()
     matched_before: Run | None = None
@@ -161,7 +161,7 @@ def follow(automaton: Automaton, symbols: Sequence[int], begin: int, at: int, ro
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """Which matches at an event a pattern reports that says so: the start of the shortest, and the match before."""
+    """Which matches a pattern reports at an event: the start of the shortest, and the match before."""
 
     start: int | None
     before: int | None  # without overlap: where the last match before ended
@@ -170,7 +170,7 @@ class Reported:
 def reported(
     automaton: Automaton, symbols: Sequence[int], at: int, room: Room, which: m.WhichMatches, longest: bool
 ) -> Reported:
-    """What is reported at event `at` of a word, where not every match is: each start is followed by itself."""
+    """What is reported at event `at` of a word, where not every match is: the search follows each start by itself."""
     runs: set[tuple[int, int]] = set()  # (start, state)
     before: int | None = None
     for event in range(at + 1):

@@ -147,7 +147,7 @@ def nearest(
 ) -> tuple[list[int], list[list[int]], bool]:
     """The axes on which the event should have been elsewhere, as few as possible, and where on each.
 
-    Either one alone would do (and there may be several such), or all of them are needed.
+    Either one alone suffices (and there may be several such), or all of them are needed.
     """
     alone = []
     for axis in range(len(axes)):

@@ -1,7 +1,7 @@
 """What followed a match of `…; silence D`: nothing for long enough, an event too early, or the end of the data.
 
 The definition is that of the engine's `silence`: no event of the entity has a time in (t, t + D], and the data reach
-beyond t + D. Of a pair it is about the one that `silence of` names, or about both. The end of a word, `; $`, is such a
+beyond t + D. In a pair it is about the one that `silence of` names, or about both. The end of a word, `; $`, is such a
 silence too, or the end of the data.
 """
 
@@ -16,7 +16,7 @@ from wayeb_py.why.indexed_words import Words
 
 
 def silence_after(words: Words, row: int, pattern: m.Pattern) -> Silence:
-    """What followed the event of a row, whose entity, or the one of a pair, has to be silent for so long."""
+    """What followed the event of a row, whose entity, or one of the pair, must be silent for the pattern's time."""
     silence_s, of = pattern.silence_s, pattern.silence_of
     assert silence_s is not None
     chunk = words.chunk

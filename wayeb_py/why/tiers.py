@@ -1,4 +1,4 @@
-"""Where other patterns are detected, for letters that ask for it: the tier behind `detected(P)` and `since(P)`.
+"""Finds where other patterns are detected, for letters with `detected(P)` and `since(P)`.
 
 The engine recognises these patterns over the same events, entity by entity, and marks each detection at its event, as
 between the tiers of one run.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def patterns_asked_for(patterns: CompiledPatterns) -> list[str]:
-    """The patterns that letters ask for by `detected` or `since`."""
+    """The patterns that letters read by `detected` or `since`."""
     asked = (part for pattern in patterns.meaning.patterns for part in pattern.parts)
     return sorted({part.pattern for part in asked if isinstance(part, m.Detected | m.Since)})
 
@@ -34,7 +34,7 @@ def patterns_asked_for(patterns: CompiledPatterns) -> list[str]:
 def mark_detected(
     patterns: CompiledPatterns, events: pa.RecordBatch, chunk: Chunk, first: dict[str, tuple[int, int]]
 ) -> None:
-    """Marks in the chunk where the patterns that letters ask for are detected; its rows are these events."""
+    """Marks in the chunk where the patterns that letters read are detected; its rows are these events."""
     asked = patterns_asked_for(patterns)
     if not asked:
         return
@@ -57,7 +57,7 @@ def mark_detected(
 
 
 def hints_of(regex: m.Regex, entity: str, other: str | None, ts: str) -> Iterator[str]:
-    """How to ask why the patterns that letters ask for were detected, or not."""
+    """How to ask why the patterns that letters read were detected, or not."""
     asked: dict[tuple[str, str], None] = {}
     roles = {"a": entity, "b": other}
     for part in walk(regex):

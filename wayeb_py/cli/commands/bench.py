@@ -18,7 +18,7 @@ def run_benchmarks(context: typer.Context) -> None:
     root = Path(__file__).resolve().parents[3]
     if not (root / "benchmarks" / "__main__.py").exists():
         fail("the benchmarks are part of the repository: clone it, `make bench`", USAGE_FAULT)
-    # Found by path and not by working directory: the arguments may name files relative to that.
+    # The folder is found by path and not by working directory: the arguments may name files relative to the latter.
     paths = [str(root), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     command = [sys.executable, "-m", "benchmarks", *context.args]

@@ -86,7 +86,7 @@ def show_automata(
 
         if data:
             print(explain_rules(chosen, form.value, read_data(chosen, data), forced, pattern))
-        else:  # of one rule with what it shares with the others
+        else:  # the plan of one rule, with what it shares with the others
             print(explain_rules(patterns, form.value, None, forced, pattern))
     else:
         print(patterns.explain(pattern, form.value))

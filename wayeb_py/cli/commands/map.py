@@ -114,7 +114,8 @@ def read_position(text: str | None) -> tuple[str, str] | None:
 
 
 def refuse_to_draw(patterns: Patterns, data: list[str], out: str) -> None:
-    """Reports at once what would stop `run --map` only after the run: it reads the events and the detections again."""
+    """Reports at once what would stop `run --map` only after the run, which reads the events and the detections
+    again."""
     if len(patterns.by_stream) > 1:
         names = " and ".join(f"`{name}`" for name in patterns.by_stream)
         misuse(f"--map draws the events of one stream, and these patterns read {names}: choose with --pattern")

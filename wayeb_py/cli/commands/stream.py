@@ -1,6 +1,6 @@
 """`wayeb stream`: arguments become a log, a sink and a checkpoint; signals become a graceful stop.
 
-Spark and everything behind it is imported by the command, after the patterns are known to be right.
+The command imports Spark, and all that needs it, after it has checked the patterns.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from wayeb_py.patterns import Patterns
 
 
-TRIES = 4  # of a task
-MAX_ROWS = 2_000_000  # of a batch
+TRIES = 4  # how often a task may run before the stream fails
+MAX_ROWS = 2_000_000  # the most rows in a batch
 LEVEL_NUMBERS = ("arrived", "done", "waiting", "shed", "replaced", "stale", "dropped")
 P = ParamSpec("P")
 
@@ -56,14 +56,14 @@ class LogForm(StrEnum):
 
 
 class Restart(StrEnum):
-    """From where a checkpoint begins anew."""
+    """From where a checkpoint begins again."""
 
     BEGINNING = "beginning"
     NOW = "now"
 
 
 def all_json(command: Callable[P, None]) -> Callable[P, None]:
-    """Around a command: with `--log json` every line on standard error is JSON, also those of other libraries."""
+    """Wraps a command: with `--log json` every line on standard error is JSON, also those of other libraries."""
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -254,7 +254,7 @@ def run_stream(
     from wayeb_py.parallel.logs.replay import read_speed
     from wayeb_py.parallel.recovery.store_checkpoint import open_checkpoint
 
-    if not here:  # which Spark's workers have to know before a user's own source is opened
+    if not here:  # Spark's workers must know the files before a user's own source is opened
         import wayeb_py.parallel.stream.stream as _spark  # noqa: F401
     from wayeb_py.parallel.live.inputs import Inputs
     from wayeb_py.parallel.stream.endpoints import (
@@ -411,7 +411,7 @@ def read_shed(text: str | None) -> dict[Level, Fraction]:
 
 
 def read_journal(folder: Path | None, size: str, age: str) -> JournalOptions | None:
-    """Where received events are kept, how much and for how long."""
+    """Where the journal keeps received events, how much and for how long."""
     from wayeb_py.parallel.stream.endpoints import JournalOptions
 
     if folder is None:
@@ -452,7 +452,7 @@ def dying_in_one_line(folder: Path, form: Literal["text", "json"], stop_spark: C
         from wayeb_py.parallel.health.failure import say_last
 
         with suppress(Exception):  # Spark may be what has died
-            stop_spark()  # which has its own message
+            stop_spark()  # it prints its own message
         cause = say_last(error, folder, form)
         raise SystemExit(PASSING_FAULT if cause.passing else DATA_FAULT) from None
 

@@ -105,7 +105,7 @@ def _expected(
     patterns: Patterns, words: EntityWords, model: Path, horizon: str | None, row: int | None
 ) -> list[Expected]:
     """What the models expect after a row, for each horizon of the pattern."""
-    from wayeb_py.forecast.expected import expected_after  # for start-up time: few ask for it
+    from wayeb_py.forecast.expected import expected_after  # for start-up time: few calls need it
     from wayeb_py.run.forecasts import load_tables
 
     tables = load_tables(patterns, model, horizons_of(patterns, read_horizon(horizon), None))
@@ -114,7 +114,7 @@ def _expected(
 
 
 def render_expected(one: Expected, words: EntityWords, ts: str) -> str:
-    """A forecast on a few lines: its probability, its interval, and the symbols behind it."""
+    """A forecast on a few lines: its probability, its interval, and the symbols that it follows from."""
     told = f"expected: {one.pattern} within {one.horizon} after {ts} with {one.probability:.3f}"
     if one.first is not None and one.last is not None:
         span = (

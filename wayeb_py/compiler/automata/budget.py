@@ -1,6 +1,6 @@
 """How much work one construction may do, counted in steps.
 
-A step is about as much as one pass of an inner loop costs. Steps are counted where work can grow beyond what the text
+A step costs about as much as one pass of an inner loop. Steps are counted where work can grow beyond what the text
 of a pattern suggests, so that the same text meets the same end everywhere. A clock would let a busy machine compile an
 unchanged file to other automata, under other fingerprints, and lose the state that was saved for them.
 """

@@ -48,7 +48,7 @@ class Derivatives:
 
     def __init__(self, regexes: Regexes) -> None:
         self.regexes = regexes
-        self._mask_steps = 1 + regexes.full.bit_length() // 1024  # what it costs to make a mask of so many minterms
+        self._mask_steps = 1 + regexes.full.bit_length() // 1024  # what it costs to make a mask of all minterms
         self._derived: dict[int, Pairs] = {}
         self._partial: dict[int, Pairs] = {}
 

@@ -1,4 +1,4 @@
-"""Numbers that look random and are the same everywhere: 64 bits that tell two things apart."""
+"""Makes 64-bit numbers that look random and are the same everywhere, so that two things hardly ever share one."""
 
 from __future__ import annotations
 

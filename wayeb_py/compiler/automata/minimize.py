@@ -1,5 +1,7 @@
-"""The smallest automaton of the same language: Hopcroft's partition refinement, then states numbered in the order of a
-breadth-first walk and symbols that act alike joined, so that equal languages give equal arrays.
+"""An automaton becomes the smallest of its language, by Hopcroft's partition refinement.
+
+Then states are numbered in the order of a breadth-first walk and symbols that act alike are joined, so that equal
+languages give equal arrays.
 
 Moore's refinement is shorter and quadratic on chains: seconds on `a{5000,}`.
 """

@@ -24,17 +24,17 @@ MOST_ROUNDS, ROUND_EDGES = 64, 20_000_000
 
 
 def shortest_matches(dfa: Dfa, budget: Budget) -> Dfa:
-    """An automaton of the sequences of L = `any* ; L` that no later start has a match in; of another L, L itself.
+    """If L = `any* ; L`: an automaton of its sequences in which no later start has a match; otherwise that of L itself.
 
-    With them the start of the shortest match is the only one, and few runs are alive at a time. A sequence w of such an
-    L is shortest iff w without its first event is not in L: both are walked side by side. The pairs also show whether L
-    is `any* ; L`: it is iff w is in L wherever w without its first event is.
+    Among these sequences the start of the shortest match is the only one, and few runs are alive at a time. A sequence
+    w of such an L is shortest iff w without its first event is not in L: both are walked side by side. The pairs also
+    show whether L is `any* ; L`: it is iff w is in L wherever w without its first event is.
     """
     hopeless = hopeless_states(dfa)
     if dfa.accepting[0] or hopeless[0] or hopeless[dfa.next_state[0]].any():
         return dfa
     next_state, accepting = dfa.next_state.tolist(), dfa.accepting.tolist()
-    pairs = [(-1, -1)]  # (after w, after w without its first event); the first before any event
+    pairs = [(-1, -1)]  # (state after w, state after w without its first event); the first is before any event
     number_of = {pairs[0]: 0}
     rows: list[list[int]] = []
     for whole, rest in pairs:  # grows while it is walked
@@ -68,7 +68,7 @@ def nfa_of_dfa(dfa: Dfa) -> Nfa:
 
 
 def join_symbols_of(nfa: Nfa) -> I64:
-    """The class of each symbol, those that act alike being one, in order of first appearance."""
+    """The class of each symbol: symbols that act alike share one, numbered in order of first appearance."""
     n_symbols = nfa.first.shape[1] - 1
     signature = np.zeros(n_symbols, dtype=np.uint64)
     state, symbol = _edges(nfa)

@@ -30,7 +30,7 @@ from wayeb_py.kernels.step_tables import ProductTables, ReportLists
 class Group(Transitions):
     """The product of some patterns' trackers; state 0 is the initial state of each."""
 
-    patterns: tuple[int, ...]  # by their numbers, ascending in the order in which they were added
+    patterns: tuple[int, ...]  # their numbers, ascending in the order in which they were added
     axes: tuple[Axis, ...]
     symbol_of_cell: I64  # [cell of axis 0, cell of axis 1, …]
     next_state: I64  # [state, symbol]
@@ -68,7 +68,7 @@ def form_groups(patterns: Sequence[tuple[int, CompiledPattern]], limits: Limits)
 def _alone(number: int, pattern: CompiledPattern) -> Group:
     tracker = pattern.tracker
     assert isinstance(tracker, Tracker)
-    assert pattern.axes == in_order(pattern.axes)  # the product of two groups lays cells by that
+    assert pattern.axes == in_order(pattern.axes)  # the product of two groups lays out cells in this order
     starts = sorted(set(tracker.start.tolist()) - {0})
     list_of = {start: i + 1 for i, start in enumerate(starts)}
     return Group(
@@ -178,7 +178,7 @@ def _pair_lists(
     return np.array(numbers, dtype=np.int64)[inverse].reshape(left.shape), tuple(lists)
 
 
-# As the kernel wants them.
+# Tables as the kernel reads them.
 
 
 def lay_out(group: Group) -> tuple[ProductTables, RegisterMoves, ReportLists]:
@@ -190,7 +190,7 @@ def lay_out(group: Group) -> tuple[ProductTables, RegisterMoves, ReportLists]:
         np.ascontiguousarray((group.next_state | flags).reshape(-1), dtype=np.uint16),
         group.n_symbols,
     )
-    # In the order of the file, so that detections need no sorting.
+    # Reports in the order of the file, so that detections need no sorting.
     reports = _flatten([tuple(sorted(items)) for items in group.report_lists])
     moves = lay_out_moves(group.moves, group.move_lists)
     return tables, moves, ReportLists(group.report.astype(np.int32), *reports)

@@ -1,5 +1,5 @@
-"""A compiled pattern becomes the least that a match of it needs, in events and in time, so that the compiler can warn
-of a window that no match fits into.
+"""A compiled pattern becomes the least that a match needs, in events and in time, so that the compiler can warn of a
+window that no match fits into.
 
 The events are those of the shortest word: a walk over the automaton. The time is the sum of what `elapsed()` must at
 least be at every event after a match's first, by Dijkstra's algorithm over the same automaton; the search assumes
@@ -77,7 +77,7 @@ def _successors(compiled: CompiledPattern, states: I64) -> I64:
 
 
 def least_time(compiled: CompiledPattern) -> Least | None:
-    """The least time from the first to the last event of a match; None where it is not worth knowing."""
+    """The least time from the first to the last event of a match; None where the search would take too long."""
     number = next((i for i, axis in enumerate(compiled.axes) if isinstance(axis.subject, m.Elapsed)), None)
     dfa = compiled.dfa
     if number is None or dfa is None or compiled.memory is not None or dfa.next_state.size > MOST_TRANSITIONS:
@@ -86,7 +86,7 @@ def least_time(compiled: CompiledPattern) -> Least | None:
 
 
 def _least_elapsed(compiled: CompiledPattern, number: int) -> list[Least | None]:
-    """For each symbol the least `elapsed()` of an event that is not its entity's first; None where there is none."""
+    """The least `elapsed()` of an event with each symbol that is not its entity's first; None where there is none."""
     axis = compiled.axes[number]
     least: list[Least | None] = [None] * compiled.n_symbols
     # Cells come in rising order, and missing, the last, is only an entity's first event.

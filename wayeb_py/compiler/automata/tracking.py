@@ -62,8 +62,8 @@ class Tracker(Transitions):
                 return live
 
     def live_ages(self) -> I64:
-        """[state]: how many events old, this event being 1 event old, a start may be that no register holds and that
-        may still be that of a match; 0 where there is none."""
+        """[state]: how many events old (this event is 1 event old) a start may be that no register holds and that
+        may still begin a match; 0 where there is none."""
         taken = np.array([max((-source for _, source in moves if source < 0), default=0) for moves in self.move_lists])
         ages = np.maximum(self.start, 0)
         while True:
@@ -81,14 +81,14 @@ class _Step:
 
 @dataclass(slots=True)
 class _Row:
-    """The steps of a state: the different ones, and which of them each symbol makes."""
+    """The distinct steps of a state, and which of them each symbol makes."""
 
     steps: list[_Step]
     of_symbol: list[int]
 
 
 VARIES = 0
-INCLUSION_STATES = 256  # in larger automata, working out what each state accepts of another's would take too much time
+INCLUSION_STATES = 256  # in larger automata comparing what states accept would take too long
 
 
 def track(dfa: Dfa, longest: bool, known_age: int, budget: Budget) -> Tracker:

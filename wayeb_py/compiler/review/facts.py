@@ -1,7 +1,7 @@
 """Declared files of facts become diagnostics at their declarations, where a file is missing or lacks a column.
 
-Only the names of the columns are read, and no row: `check` says in the evening what would end the nightly job. A file
-that no rule joins would not end it, and is a warning.
+The review reads only the names of columns, and no row: `check` says in the evening what would end the nightly job. A
+file that no rule joins would not end it, and is a warning.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def review_facts(meaning: m.Meaning, outside: bool = False) -> Iterator[Diagnost
 
 
 def _faults(facts: m.Facts, outside: bool) -> Iterator[tuple[Span, str, str, str | None]]:
-    """Place, label, message and hint of each fault of a file."""
+    """Span, label, message and hint of each fault of a file."""
     from wayeb_py.files.read import column_names  # for start-up time: it loads Arrow
 
     path = path_of(facts)

@@ -24,7 +24,7 @@ Sense = tuple[str, str | None, str | None, m.EachPair | None, Fraction | None, m
 
 
 def sense_of(pattern: m.Pattern, compiled: CompiledPattern) -> Sense:
-    """What patterns that detect the same share: a fingerprint, what they are detected for, and when."""
+    """What patterns that detect the same have in common: a fingerprint, what they are detected for, and when."""
     places = None if pattern.each is None else pattern.each[1]
     pair = None if pattern.pair is None else replace(pattern.pair, variables=("a", "b"))
     return compiled.fingerprint, places, pattern.stream, pair, pattern.silence_s, pattern.silence_of, pattern.ends_word
@@ -55,7 +55,7 @@ def refuse_unsatisfiable_letters(meaning: m.Meaning, limits: Limits) -> None:
 
 
 def review(meaning: m.Meaning, compiled: tuple[CompiledPattern, ...]) -> Iterator[Diagnostic]:
-    """Warnings of patterns whose meaning is hardly the intended one."""
+    """Warnings about patterns whose meaning is hardly the intended one."""
     first: dict[Sense, m.Pattern] = {}
     for pattern, result in zip(meaning.patterns, compiled, strict=True):
         if result.is_empty:

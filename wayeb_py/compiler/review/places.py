@@ -1,7 +1,7 @@
 """Declared files of places become diagnostics at their declarations, where a file is missing or cannot be used.
 
-The files are read as for a run, but nothing is indexed: `check` says in the evening what would end the nightly job. A
-file that no pattern asks for would not end it, and is a warning.
+The review reads the files as a run does, but indexes nothing: `check` says in the evening what would end the nightly
+job. A file that no pattern uses would not end it, and is a warning.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def review_places(patterns: CompiledPatterns) -> Iterator[Diagnostic]:
     """What is wrong with the files of places and tables that the pattern files declare."""
     knowledge = patterns.knowledge
-    asked: dict[str, set[str]] = {}  # by declaration the entries that patterns ask for by name
+    asked: dict[str, set[str]] = {}  # the entries that patterns use by name, by declaration
     by_name: set[str] = set()
     for pattern in patterns.meaning.patterns:
         if pattern.each is not None:

@@ -1,1 +1,2 @@
-"""Patterns that remember events: names become marks, tests questions to runs of the automaton; runs are compared."""
+"""Patterns that remember events: names become marks, tests become questions to runs of the automaton, runs are
+compared."""

@@ -3,10 +3,10 @@
 A way through `(any) as x ; (altitude > x.altitude)` is the word with a mark at the event that it calls x. So every
 letter says which marks its event has: `as x` that of x and no other, a letter without a name none. What a letter asks
 of x is then a question about the run, which has taken the marks and knows the newest event of each; to the automaton
-it is one more thing that holds of an event or does not. A run with marks of its own is a way through the regex, and a
+it is one more condition that an event satisfies or not. A run with marks of its own is a way through the regex, and a
 match is one whose run is accepted.
 
-`!` holds what is no part of a match: its words have no marks, and no letter inside may ask for what is named inside.
+`!` holds what is no part of a match: its words have no marks, and no letter inside may use what is named inside.
 The sides of `&` read the same events: each leaves the marks of the others open.
 
 *Not taken*: an automaton over the positions of the letters. It knows neither `!` nor `&`, and has more states.
@@ -62,11 +62,11 @@ class RunMemory:
     matters: Bool
     needed: Bool
     better: I64
-    most_runs: int  # of one entity: events at which there are more are counted
+    most_runs: int  # a bound for one entity: events at which it has more runs are counted
 
 
 def marked(pattern: m.Pattern) -> m.Regex:
-    """The regex over marked letters; PatternError where a letter under `!` asks for what is named there."""
+    """The regex over marked letters; PatternError where a letter under `!` uses what is named there."""
     used = frozenset(part.register for part in walk(pattern.regex) if isinstance(part, OfRegister))
     return _Marking(pattern, used).marked(pattern.regex, frozenset())
 
@@ -142,7 +142,7 @@ class _Marking:
 
 
 def _nameless(regex: m.Regex) -> m.Regex:
-    """The regex without names: under `!` no other letter asks for them."""
+    """The regex without names: under `!` no other letter uses them."""
     match regex:
         case m.Letter(predicate):
             return m.Letter(predicate, span=regex.span)
@@ -155,7 +155,7 @@ def _nameless(regex: m.Regex) -> m.Regex:
 
 
 def _asked_of_run(predicate: m.Predicate) -> m.Predicate:
-    """The predicate with each atom that asks for more than the event left to the run."""
+    """The predicate, with each atom that needs more than the event left to the run."""
     match predicate:
         case m.Not(operand):
             return m.Not(_asked_of_run(operand))
@@ -192,7 +192,7 @@ def parted(
 
 
 def written_out(axes: tuple[Axis, ...], symbols: I64, memory: RunMemory) -> tuple[tuple[Axis, ...], I64]:
-    """All axes, those of answers and of names too, and the symbols by their cells: for a reader."""
+    """All axes, including those of answers and names, and the symbols by their cells, as `explain` shows them."""
     asked: list[Any] = [*memory.tests, *(Marked(name) for name in memory.registers)]
     shape = (*(axis.n_cells for axis in axes), *(2 for _ in asked))
     return (*axes, *(Axis(subject, "flags") for subject in asked)), symbols.reshape(shape)
@@ -217,7 +217,7 @@ def _needed(
     question: str | m.Measure, tests: tuple[m.Predicate, ...], registers: tuple[str, ...], matters: Bool, table: I64,
     dfa: Dfa,
 ) -> Bool:  # fmt: skip
-    """[state]: whether a test that asks can still make a difference before the register is named anew."""
+    """[state]: whether a test that reads the register can still make a difference before a run names it again."""
     asking = [i for i, test in enumerate(tests) if question in questions_of(test)]
     needed: Bool = np.asarray(matters[:, asking].any(axis=1))
     marks = np.arange(table.shape[2])
@@ -232,7 +232,7 @@ def _needed(
 
 
 def questions_of_slots(memory: RunMemory) -> list[int]:
-    """For each slot the question of the memory that it serves."""
+    """The question of the memory that each slot serves."""
     return [
         memory.questions.index(question)
         for test in memory.tests
@@ -297,7 +297,7 @@ def directions_of_slots(memory: RunMemory) -> I64:
 
 
 def most_runs_within(n_events: int, symbols: I64, memory: RunMemory, dfa: Dfa, by_start: bool, enough: int) -> int:
-    """How many runs of an entity there can be at most in a window of so many events; `enough` ends the count.
+    """The most runs that an entity can have in a window of `n_events` events; the count stops at `enough`.
 
     For each state, counts the combinations of events that a run may have named, each at most as many events ago as the
     automaton allows.
@@ -317,14 +317,14 @@ def most_runs_within(n_events: int, symbols: I64, memory: RunMemory, dfa: Dfa, b
 
 
 def _asks_of_all(memory: RunMemory, state: int) -> bool:
-    """Whether something is still asked of the match so far: runs of different starts differ then."""
+    """Whether a test still needs the match so far: then runs of different starts differ."""
     return any(
         memory.needed[state, nth] and isinstance(question, m.Measure) for nth, question in enumerate(memory.questions)
     )
 
 
 def _possible_ages(name: str | None, n_events: int, table: I64, memory: RunMemory, dfa: Dfa, enough: int) -> I64:
-    """[state]: how many events ago, up to so many, a run there may have named an event, or begun without a name."""
+    """[state]: how many events ago, up to `n_events`, a run may have named an event, or begun if `name` is None."""
     marks = np.arange(table.shape[2])
     names_it = marks < 0
     if name is not None:

@@ -1,10 +1,11 @@
-"""Which of two runs can do all that the other one can: the answers that are better for a match, and what makes them so.
+"""Decides which of two runs can do all that the other can: the answers that are better for a match, and what makes them
+so.
 
 Suppose that from a state no match is lost when a test holds more often. Then a run whose test holds whenever another
-run's does makes the other superfluous: of `(any) as x ; any* ; (altitude > x.altitude + 300 m)` the run with the lower
-x. A language
-is closed under better answers iff, wherever a run may get to, the state behind a better answer accepts all that the
-state behind the other one accepts; inclusion of languages is a walk backward over pairs of states.
+run's does makes the other superfluous: in `(any) as x ; any* ; (altitude > x.altitude + 300 m)`, the run with the lower
+x wins. A language is closed under better answers iff, wherever a run may get to, the state after a better answer
+accepts all that the state after the other answer accepts; inclusion of languages is a walk backward over pairs of
+states.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from wayeb_py.arrays import I64, Bool
 from wayeb_py.compiler.automata.derivatives import Dfa
 from wayeb_py.dsl import meaning as m
 
-MOST_PAIRS = 4_000_000  # of states, times symbols: larger automata keep every run
+MOST_PAIRS = 4_000_000  # pairs of states times symbols; larger automata keep every run
 
 
 def symbol_pairs(table: I64, n_tests: int, test: int) -> tuple[I64, I64]:
@@ -58,7 +59,7 @@ def _lacks(dfa: Dfa) -> Bool:
 
 
 def _reaches(some: Bool, dfa: Dfa) -> Bool:
-    """The states from which one of some is reached, these included."""
+    """The states from which one of `some` is reached, these included."""
     while True:
         more: Bool = some | np.asarray(some[dfa.next_state].any(axis=1))
         if (more == some).all():
@@ -67,9 +68,9 @@ def _reaches(some: Bool, dfa: Dfa) -> Bool:
 
 
 def directions_of(test: m.Predicate) -> list[int]:
-    """For each slot of a comparison whether the test holds the more often the greater (1) or the less (-1) it is.
+    """For each slot of a comparison: 1 if greater values make the test hold more often, -1 if smaller ones do.
 
-    0 where neither is so. The slots are in the order in which a walk over the test meets what it asks for.
+    0 where neither is so. The slots are in the order in which a walk over the test meets them.
     """
     if not isinstance(test, m.Compare) or test.comparator in ("=", "!="):
         return []

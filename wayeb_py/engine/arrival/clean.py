@@ -10,14 +10,14 @@
                 position     out of range, or exactly 0, 0
                              a jump: farther from the last position that was kept than 300 km/h allow, and 100 m
 
-A position is marked missing as a whole, both columns of it. Speed, course and heading are known by their usual names
+A position becomes missing as a whole, in both columns. Speed, course and heading are known by their usual names
 (`speed`, `sog`, `cog`, …); a speed is in the unit that its attribute declares, else in knots for `ais` and km/h for
-`gps`. Only columns that some pattern looks at are cleaned and counted. Nothing is repaired: a value made up by a
-cleaner would be a lie of its own. The numbers that AIS uses for "not available" are counted apart from values out of
+`gps`. Only columns that some pattern looks at are cleaned and counted. Nothing is repaired: a value that a cleaner
+makes up would be false as well. The numbers that AIS uses for "not available" are counted apart from values out of
 range: the former are as they should be, and many of the latter are a warning, since good values may be among them
 (NOAA's negative courses are).
 
-A first position that is wrong makes the true ones after it look like jumps, until so much time has passed that the
+A first position that is wrong makes the true ones after it look like jumps, until enough time has passed that the
 distance is possible: for 100 km half an hour. Looking ahead would show which of two is wrong, and would make the answer
 depend on events that have not arrived yet.
 """
@@ -45,14 +45,14 @@ from wayeb_py.kernels.ticks import NEVER
 
 KN_IN_M_S = 1852 / 3600
 KMH_IN_M_S = 1 / 3.6
-SLACK_M = 100.0  # of two receivers, or of one that has just been switched on
+SLACK_M = 100.0  # error of two receivers, or of one that has just been switched on
 
 SPEED, COURSE, HEADING = "speed out of range", "course out of range", "heading out of range"
 UNKNOWN = "not available"  # the end of the reason for a number that means "not available"
 POSITION, JUMP = "position out of range", "impossible jump"
 
 
-MANY = 0.03  # of the events: a loss worth a warning
+MANY = 0.03  # the share of events whose loss is worth a warning
 
 
 def unknown_reason(reason: str) -> str:
@@ -89,7 +89,7 @@ class _Limit:
 class Rules:
     """What counts as impossible."""
 
-    unit: str  # of a speed that declares none
+    unit: str  # the unit of a speed that declares none
     speed_m_s: float  # greater values are no speed
     course_end: float  # courses are below this
     heading_last: float  # headings are at most this

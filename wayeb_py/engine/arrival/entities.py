@@ -57,7 +57,7 @@ class Entities:
         return numbers
 
     def keys(self, numbers: I32 | None = None) -> pa.Array:
-        """The keys of these entities (of all, in the order of their numbers), in the type they came in."""
+        """The keys of these entities (by default of all, in the order of their numbers), in the type they came in."""
         some: pa.Array = self._keys.as_arrow(numbers)
         if pa.types.is_uint64(self.key_type):
             return pa.array(some.to_numpy().view(np.uint64))
@@ -77,7 +77,7 @@ class Entities:
         return self._keys.number_of if self.is_text else None
 
     def known_keys(self) -> KnownKeys:
-        """What a kernel needs to find the numbers of keys; those of texts it is given."""
+        """What a kernel needs to find the numbers of keys; for texts it gets the numbers."""
         return KnownKeys(AS_THEY_ARE, _NO_NUMBERS, _NO_KEYS, 0, len(self)) if self.is_text else self._keys.known_keys()
 
     def learn(self, keys: pa.Array) -> None:
@@ -86,7 +86,7 @@ class Entities:
 
 
 def wrong_key(name: str, key_type: pa.DataType) -> EventsError:
-    """The error for events whose keys are of such a type."""
+    """The error for keys of a type that cannot be one."""
     return EventsError(
         f"the key column `{name}` is of type {key_type}", hint="a key is text or a whole number; convert the column"
     )
@@ -97,7 +97,7 @@ class Renumbering:
 
     def __init__(self, of: Entities, to: Entities) -> None:
         self.of, self.to = of, to
-        self._number: I32 = np.zeros(0, dtype=np.int32)  # [entity of the one], -1 while the other does not know it
+        self._number: I32 = np.zeros(0, dtype=np.int32)  # [entity of the first], -1 while the second does not know it
 
     def numbers(self, entity: I32) -> I32:
         """The numbers of these entities in the other numbering, which learns those that are new to it."""
@@ -210,7 +210,7 @@ class _TextKeys:
         self.words: list[str] = []  # [number] -> key
         self._dictionary: pa.Array | None = None  # the last batch's, and its numbers
         self._numbers: I32 = np.zeros(0, dtype=np.int32)
-        self._arrow: pa.Array = pa.array([], type=pa.string())  # all keys, made anew when some have been added
+        self._arrow: pa.Array = pa.array([], type=pa.string())  # all keys, made again when some have been added
 
     def __len__(self) -> int:
         return len(self.number_of)
@@ -241,7 +241,7 @@ class _TextKeys:
 
     def as_arrow(self, numbers: I32 | None) -> pa.Array:
         if len(self._arrow) != len(self.words):
-            if numbers is not None and 8 * len(numbers) < len(self.words):  # all of them would cost more than these
+            if numbers is not None and 8 * len(numbers) < len(self.words):  # converting all would cost more than these
                 return pa.array([self.words[number] for number in numbers.tolist()], type=pa.string())
             self._arrow = pa.array(self.words, type=pa.string())
         return self._arrow if numbers is None else self._arrow.take(pa.array(numbers))

@@ -36,7 +36,7 @@ from wayeb_py.errors import DataError
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What the clock has passed since it was last asked."""
+    """What the clock has passed since the last `release`."""
 
     rows: Mapping[str, Rows]  # by stream, in order; entities have the numbers that the stream's recogniser gives them
     until_s: Fraction | None  # no event before this time can come any more; None where it is unknown
@@ -56,9 +56,9 @@ class FileClock:
         self, parts: Mapping[str, StreamPart], in_order: Mapping[str, bool], not_held: Collection[str] = ()
     ) -> None:
         self._parts, self._in_order, self._not_held = parts, in_order, not_held
-        self._clocks: dict[str, StreamClock] = {}  # of the streams whose types are known
-        self._told_s: Fraction | None = None  # what the clock was moved on to
-        self._saved: dict[str, tuple[dict[str, Any], bytes | None]] = {}  # of streams whose types are not known
+        self._clocks: dict[str, StreamClock] = {}  # the clocks of the streams whose types are known
+        self._told_s: Fraction | None = None  # the time that a caller moved the clock to
+        self._saved: dict[str, tuple[dict[str, Any], bytes | None]] = {}  # of streams whose types are unknown yet
 
     def bind(self, name: str, entities: Entities, schema: pa.Schema, ticks_per_s: int) -> None:
         """Learns the types of a stream's events, and the numbering of its entities; again where these change."""
@@ -116,11 +116,11 @@ class FileClock:
         return name in self._clocks and self._clocks[name].is_away
 
     def take(self, name: str, arrived: Arrived, partition: str | None = None) -> npt.NDArray[np.bool_]:
-        """Holds the events of a stream; which of them are late for its clock, or that of their partition."""
+        """Holds the events of a stream; returns which are late for its clock, or for that of their partition."""
         return self._clocks[name].take(arrived.rows, partition)
 
     def reach(self, name: str, time_s: Fraction, partition: str) -> None:
-        """Learns the greatest time that has arrived in a partition of a stream of which only a part comes here."""
+        """Learns the greatest time that has arrived in a partition of a stream, only some of whose events come here."""
         self._clocks[name].reach(time_s, partition)
 
     def advance(self, clock: int) -> None:
@@ -133,7 +133,7 @@ class FileClock:
             stream.advance(clock_s)
 
     def release(self) -> Passed:
-        """What the clock is past by now."""
+        """Returns what the clock has passed by now."""
         now_s = self.now_s
         if now_s is None:
             return Passed({}, None, self._reached_s())
@@ -145,7 +145,7 @@ class FileClock:
     def finish(self, reached_s: Mapping[str, Fraction] = MappingProxyType({})) -> Passed:
         """All that is held: the input has ended, and the clock moves past everything that arrived.
 
-        `reached_s` are the greatest times of streams of which only a part has come here, or nothing.
+        `reached_s` are the greatest times of streams whose events came here only in part, or not at all.
         """
         for name, time_s in reached_s.items():
             if name in self._clocks:
@@ -172,7 +172,7 @@ class FileClock:
         blobs: dict[str, bytes] = {}
         for name, clock in self._clocks.items():
             if clock.greatest_s is None and clock.now_s is None and not clock.partitions:
-                continue  # nothing has arrived, and nothing was said of where from
+                continue  # nothing has arrived, and no partitions are known
             header[name] = {
                 "stream": stream_fingerprint(self._parts[name].stream),
                 "greatest": clock.greatest,
@@ -225,7 +225,7 @@ class FileClock:
 
 
 def _with_columns(batch: pa.RecordBatch, columns: tuple[str, ...], schema: pa.Schema) -> pa.RecordBatch:
-    """The batch with these columns; a column that a pattern has asked for only since the save is missing."""
+    """The batch with these columns; a column that no pattern read before the save is missing."""
     arrays = [
         batch.column(name) if name in batch.schema.names else pa.nulls(batch.num_rows, schema.field(name).type)
         for name in columns

@@ -1,6 +1,6 @@
 """A caller's data become an Arrow table: pyarrow, pandas, Polars, columns in a dict, rows in a list.
 
-Of a pandas frame only the needed columns are converted, so that a column of mixed values that no pattern looks at does
+Only the needed columns of a pandas frame are converted, so that a column of mixed values that no pattern reads does
 no harm. Data that cannot be a table are refused with a remedy; an error of Arrow's would name types that are not the
 caller's.
 """

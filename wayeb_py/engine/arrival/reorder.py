@@ -61,7 +61,7 @@ class Reorderer:
     def __init__(self, lateness_ticks: int, order_column: str | None) -> None:
         self.lateness = lateness_ticks
         self.order_column = order_column
-        self.greatest: I64 = np.zeros(0, dtype=np.int64)  # [entity]: of the times that arrived
+        self.greatest: I64 = np.zeros(0, dtype=np.int64)  # [entity]: the greatest time that has arrived
         self.held: Rows | None = None  # in the order of arrival
 
     def take(self, rows: Rows, n_entities: int) -> tuple[Rows, npt.NDArray[np.bool_]]:
@@ -85,7 +85,7 @@ class Reorderer:
         return self._sorted(waiting.where(ready)), is_late
 
     def finish(self, entities: npt.NDArray[np.bool_] | None = None) -> Rows | None:
-        """The held events, in order: of all entities, or of those that have fallen silent."""
+        """The held events, in order, of all entities or of those that have fallen silent."""
         held = self.held
         if held is None or entities is None:
             self.held = None
@@ -105,7 +105,7 @@ class Reorderer:
 
 
 def ranks_of_ties(orders: pa.Array) -> npt.NDArray[Any]:
-    """The values of an order column as numbers that compare as they do; one that is missing comes before all others.
+    """The values of an order column as numbers in the same order; a missing value comes before all others.
 
     The lowest number stands for a missing value, so the last two values at one end of a 64-bit type share a rank.
     """
@@ -129,7 +129,7 @@ def ranks_of_ties(orders: pa.Array) -> npt.NDArray[Any]:
 def join_rows(first: Rows, second: Rows) -> Rows:
     """The rows of both, one after the other."""
     batches = [first.batch, second.batch]
-    if not batches[0].schema.equals(batches[1].schema):  # texts that are encoded in the one and not in the other
+    if not batches[0].schema.equals(batches[1].schema):  # texts that a dictionary encodes in only one of them
         batches = [_without_dictionaries(batch) for batch in batches]
     both = pa.concat_tables([pa.Table.from_batches([batch]) for batch in batches])
     batches = both.unify_dictionaries().combine_chunks().to_batches()

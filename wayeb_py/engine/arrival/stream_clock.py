@@ -15,7 +15,7 @@ partitions interleave. The clock does not wait for a partition that has been sil
 partitions are away, it stands at the greatest of their clocks. Events of a new or returning partition are late if they
 are older than the stream's clock.
 
-Where only a part of a stream's events comes here, each may bring along the greatest time that had arrived before it in
+Where only a part of a stream's events comes here, each may carry the greatest time that had arrived before it in
 the whole of the stream (`ARRIVED`): then it is late for the clock here iff it is there.
 
 *Not taken*: a clock for each entity, which could not compare two of them.
@@ -48,8 +48,8 @@ class StreamClock:
     lateness: int  # in ticks
     in_order: bool  # events are promised to be in the order of time
     order_column: str | None
-    columns: tuple[str, ...]  # of the events that are held; none where only their times count
-    greatest: int = int(NEVER)  # of the times that have arrived
+    columns: tuple[str, ...]  # columns of the held events; none where only their times count
+    greatest: int = int(NEVER)  # the greatest time that has arrived
     held: Rows | None = None
     floor: int = int(NEVER)  # the clock that an earlier run left, or a caller gave: older events are late
     holds: bool = True  # if not, events are looked at for their order alone
@@ -77,7 +77,7 @@ class StreamClock:
 
     @property
     def now_s(self) -> Fraction | None:
-        """The same in seconds; None before the first event."""
+        """The clock in seconds; None before the first event."""
         return None if self.now == int(NEVER) else Fraction(self.now, self.ticks_per_s)
 
     @property
@@ -99,7 +99,7 @@ class StreamClock:
         return late
 
     def _take(self, rows: Rows, greatest: int) -> Bool:
-        """The same; `greatest` is the greatest time that has arrived before, in their partition."""
+        """As `take`; `greatest` is the greatest time that has arrived before in their partition."""
         never, late_by = int(NEVER), 0 if self.in_order else self.lateness
         if not self.columns:
             self.greatest = max(self.greatest, int(rows.ts.max(initial=never)))
@@ -159,7 +159,7 @@ class StreamClock:
 
 
 def _arrived_before(rows: Rows) -> I64 | None:
-    """The greatest time before each row in the whole of its stream, where the rows bring it along."""
+    """The greatest time before each row in the whole of its stream, where the rows carry it."""
     if ARRIVED not in rows.batch.schema.names:
         return None
     return np.asarray(rows.batch.column(ARRIVED).to_numpy(zero_copy_only=False))

@@ -59,7 +59,7 @@ class TieOrder:
         if repeated.any():
             by_entity = np.argsort(rows.entity, kind="stable")
             entity, stays = rows.entity[by_entity], repeated[by_entity] == 0
-            at = np.maximum.accumulate(np.where(stays, np.arange(len(entity)), 0))  # the one that stays, if it is here
+            at = np.maximum.accumulate(np.where(stays, np.arange(len(entity)), 0))  # the row that stays, if it is here
             is_here = stays[at] & (entity[at] == entity)
             kept = np.where(is_here, orders[by_entity][at], last[entity])
             wrong = by_entity[orders[by_entity] < kept]
@@ -70,11 +70,12 @@ class TieOrder:
         last[rows.entity[stay]] = orders[stay]
 
     def orders_of(self, rows: Rows) -> npt.NDArray[Any]:
-        """The values of the order column, as numbers that compare as they do."""
+        """The values of the order column, as numbers in the same order."""
         return np.ascontiguousarray(ranks_of_ties(rows.batch.column(self._column)))
 
     def _orders_so_far(self, orders: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """[entity]: of the last event; the lowest where an earlier run has recognised that event, which is final."""
+        """[entity]: the order of its last event; the lowest where an earlier run has recognised that event, which is
+        final."""
         lowest = -np.inf if orders.dtype.kind == "f" else np.iinfo(np.int64).min
         n = len(self._entities)
         if self._last_order is None or len(self._last_order) < n:

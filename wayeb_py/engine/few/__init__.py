@@ -1,3 +1,3 @@
 """A few events become detections in one compiled call: which patterns allow it, their values, what was found."""
 
-ROOM = 32  # so many events at most are a few
+ROOM = 32  # the most events that count as a few

@@ -1,12 +1,12 @@
-"""A few events become detections by one call of a kernel, and leave the state that the ordinary way would leave.
+"""A few events become detections by one call of a kernel, and leave the same state as the batch path.
 
     rows, a batch, or arrays ──▶ columns of numbers ──step_few──▶ found, by row ──▶ Detections, made when asked for
 
-The ordinary way makes some dozen Arrow arrays and calls some dozen kernels for a batch, which costs the same for one
+The batch path makes some dozen Arrow arrays and calls some dozen kernels for a batch, which costs the same for one
 event and for a thousand. Here Python touches each value once. The kernel stops at an event that it does not understand
-(a new entity, one that is late): the caller hands the rest to the ordinary way.
+(a new entity, one that is late): the caller hands the rest to the batch path.
 
-*Not taken*: an own state for this way, which would have to be moved over whenever a large batch comes between.
+*Not taken*: a separate state for this path, which would have to be moved over whenever a large batch comes between.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ BatchOf = Callable[[], pa.RecordBatch]
 
 
 class FewEvents:
-    """The way for a few events, over the state of one binding."""
+    """The fast path for a few events, over the state of one binding."""
 
     def __init__(self, binding: Binding, layout: Layout, *, is_sorted: bool) -> None:
         self._binding, self._layout, self._is_sorted = binding, layout, is_sorted
@@ -57,20 +57,20 @@ class FewEvents:
         self._few = tuple(FewRows(columns.key, columns.numbers, columns.integers, columns.absent, ROOM))
         self._axes = tuple(layout.axes)
         self._nothing = Detections(binding.no_detections, binding.rows.episode_table([]))
-        self._integers_absent: list[U8] = []  # of columns that `fill_arrays` fills
+        self._integers_absent: list[U8] = []  # the marks of missing values in columns that `fill_arrays` fills
         self._seen: tuple[Any, ...] = ()
         self._arguments: tuple[Any, ...] = ()
 
     @classmethod
     def of(cls, binding: Binding, *, is_sorted: bool) -> FewEvents | None:
-        """The way for these patterns; None where a few events take the ordinary one."""
+        """The fast path for these patterns; None where a few events take the batch path."""
         layout = lay_out_few(binding)
         return None if layout is None else cls(binding, layout, is_sorted=is_sorted)
 
     # From what is given to columns.
 
     def fill_rows(self, rows: Sequence[Mapping[str, Any]]) -> bool:
-        """Takes events as Python values; False where a value is for the ordinary way."""
+        """Takes events as Python values; False where a value is for the batch path."""
         takes = self._takes
         if takes is None or len(rows) > ROOM:
             return False
@@ -83,7 +83,7 @@ class FewEvents:
         return True
 
     def fill_batch(self, batch: pa.RecordBatch) -> bool:
-        """Takes events as a conformed batch; False where a value is for the ordinary way."""
+        """Takes events as a conformed batch; False where a value is for the batch path."""
         binding, columns, n = self._binding, self._layout.columns, batch.num_rows
         if n > ROOM:
             return False
@@ -222,7 +222,7 @@ class FewEvents:
         return step_few.entry_point()
 
     def _has_moved(self) -> bool:
-        """Whether an array was replaced since the last call, as one is that has grown."""
+        """Whether an array was replaced since the last call, as happens when it grows."""
         binding, group = self._binding, self._layout.group
         now = (
             binding.count, binding.last_ts, binding.tail_ts, binding.last_seen, binding.floor_ts,
@@ -256,7 +256,7 @@ class FewEvents:
     # From found to detections.
 
     def detections(self, found: list[Found], n: int, batch_of: BatchOf) -> Detections:
-        """What was found in the first n events, whose batch is made only if a caller asks for the rows."""
+        """What was found in the first n events, whose batch is made only if a caller takes the rows."""
         if not found:
             return self._nothing
         binding = self._binding
@@ -277,7 +277,7 @@ class FewEvents:
 
 
 class FoundInFew(Detections):
-    """Detections whose table is made when it is first asked for."""
+    """Detections whose table is made at its first use."""
 
     def __init__(self, n: int, make: Callable[[], pa.Table], episodes: pa.Table) -> None:
         self._n, self._make = n, make
@@ -296,7 +296,7 @@ def _is(one: object, other: object) -> bool:
 
 
 def _whole(value: Any) -> int:
-    return int(operator.index(value))  # a number with a fraction, as one that may be missing, is for the ordinary way
+    return int(operator.index(value))  # a number with a fraction, or one that may be missing, is for the batch path
 
 
 def _cell_of_text(axis: Axis, word: str | None) -> int:

@@ -1,8 +1,8 @@
-"""Bound patterns become the arrays of `step_few`, where one call can do all that a few events need.
+"""Bound patterns become the arrays of `step_few`; None where they need more than one call can do.
 
-It can where the patterns of a stream have read the same events since the same moment, look at attributes and at the
-time since the event before, and need neither places, nor the tiers of others, nor events in another order than that of
-their arrival. Everything else takes the ordinary way.
+One call suffices where the patterns of a stream have read the same events since the same moment, use attributes and the
+time since the previous event, and need neither places, nor other patterns' tiers, nor events in another order than
+their arrival. Everything else takes the batch path.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Layout:
 
     cohort: Cohort
     columns: FewColumns
-    takes: dict[str, Take] | None  # by column, of all that the patterns need; None where some are not for Python values
+    takes: dict[str, Take] | None  # for every column that the patterns need; None where some cannot take Python values
     axes: AxisCells
     cells: U16  # [axis, row]: written
     group: TableStepper | None
@@ -102,7 +102,7 @@ class _AxisSource:
     """Where an axis finds its cell."""
 
     axis: Axis
-    name: str  # of the attribute; nothing for `elapsed()`
+    name: str  # the attribute's name; empty for `elapsed()`
     source: int
     column: int
     always: int
@@ -236,7 +236,7 @@ def cells_of_truths(axis: Axis | None) -> tuple[int, int, int]:
 
 
 def take_text_of(axis: Axis | None, integers: I64) -> Take:
-    """Takes texts as the cells of an axis; where there is none, they are only looked at."""
+    """Takes texts as the cells of an axis; without an axis it only checks them."""
     if axis is None or axis.sort == "presence":
         return take_text(integers, {}, lambda word: 0, 1)
     cell_of = {word: axis.cell_of_word(word) for word in axis.words}

@@ -1,8 +1,8 @@
-"""Python values of an event become numbers in the columns that `step_few` reads, or are left to the ordinary way.
+"""Python values of an event become numbers in the columns that `step_few` reads, or are left to the batch path.
 
 A value is taken only where Arrow would convert it to the column's type without a question: a whole number into a column
-of numbers that holds it exactly, a text into one of texts. Everything else is *unusual*: the ordinary way converts it,
-or explains why it cannot. So both ways read the same events.
+of numbers that holds it exactly, a text into one of texts. Everything else is *unusual*: the batch path converts it,
+or explains why it cannot. So both paths read the same events.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MICROSECONDS = 1_000_000
 
 
 class Unusual(Exception):  # noqa: N818
-    """A value that the ordinary way has to look at."""
+    """A value that the batch path has to look at."""
 
 
 def take_number(column: F64, single: bool) -> Take:
@@ -80,7 +80,7 @@ def take_bool(column: I64, cells: tuple[int, int, int]) -> Take:
 
 
 def take_text(column: I64, cell_of: Mapping[str, int], other: Callable[[str], int], missing: int) -> Take:
-    """Texts as cells: of words that patterns mention, of all others, and of a missing one."""
+    """Texts as cells: one for each word that patterns mention, and those of other words and of missing."""
 
     def take(value: Any, row: int) -> None:
         if type(value) is str:
@@ -95,7 +95,7 @@ def take_text(column: I64, cell_of: Mapping[str, int], other: Callable[[str], in
 
 
 def take_key(column: I64, number_of: Mapping[str, int] | None, low: int, high: int) -> Take:
-    """Keys: of whole numbers as they are, of texts the entity's number, -1 where it is new."""
+    """Keys: whole numbers as they are; for a text the entity's number, -1 where it is new."""
 
     def take_whole(value: Any, row: int) -> None:
         if type(value) is not int or not low <= value <= high:
@@ -112,7 +112,7 @@ def take_key(column: I64, number_of: Mapping[str, int] | None, low: int, high: i
 
 
 def take_time(column: I64, type_: pa.DataType, unit: str | None) -> Take | None:
-    """Times as ticks; None for a type whose values the ordinary way reads."""
+    """Times as ticks; None for a type whose values the batch path reads."""
     if pa.types.is_timestamp(type_):
         return _take_moment(column, type_)
     if unit is None:

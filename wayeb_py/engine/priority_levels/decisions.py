@@ -1,4 +1,4 @@
-"""What a live stream decided by the clock, as data: a repeated run that is given it decides the same.
+"""What a live stream decided by the clock becomes data: a repeated run that gets it decides the same.
 
 Events are counted by source (a partition, or else a stream) as they arrive, and a decision about events is a range of
 these numbers. Detections are named by their ids, which do not depend on how a run was cut.
@@ -20,7 +20,7 @@ class Decision:
 
     what: What
     source: str
-    lane: int  # -1: all of them
+    lane: int  # -1: all lanes
     first: int
     end: int
 
@@ -43,7 +43,7 @@ Made = Decision | StaleFound
 
 
 def made_of(kept: Iterable[list[Any]]) -> list[Made]:
-    """What was kept in a log."""
+    """The decisions that a log kept."""
     return [StaleFound(one[1], tuple(one[2])) if one[0] == "stale" else Decision(*one) for one in kept]
 
 
@@ -56,7 +56,7 @@ class Decisions:
 
     @classmethod
     def of(cls, decisions: Iterable[Made]) -> Decisions:
-        """What a run has returned."""
+        """The decisions that a run has returned."""
         made = cls()
         for one in decisions:
             if isinstance(one, StaleFound):
@@ -69,11 +69,11 @@ class Decisions:
 
     @classmethod
     def from_json(cls, kept: Iterable[list[Any]]) -> Decisions:
-        """What was kept in a log."""
+        """The decisions that a log kept."""
         return cls.of(made_of(kept))
 
     def held(self, what: What, source: str, lane: int, first: int, end: int) -> list[tuple[int, int]]:
-        """The ranges between two numbers of which this was decided."""
+        """The ranges between two numbers for which this was decided."""
         kept = self._ranges.get((what, source, lane), [])
         return [(max(a, first), min(b, end)) for a, b in kept if a < end and b > first]
 

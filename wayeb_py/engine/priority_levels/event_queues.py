@@ -1,7 +1,7 @@
-"""Events that have arrived wait in a queue by source until every lane has taken them; each lane is at its own place.
+"""Events that have arrived wait in a queue by source until every lane has taken them; each lane reads at its own pace.
 
 An event's number counts the events of its source. A lane takes the events of a source in their order, and the sources
-in any: so where a lane is follows from one number a source, however the events were cut as they came.
+in any order: so one number for each source says how far a lane is, however the events were cut as they came.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from wayeb_py.engine.stepping.shared_values import SharedValues
 
 @dataclass(slots=True)
 class Arrived:
-    """Events that came together, the first with this number; the numbers of those that newer ones have replaced."""
+    """Events that came together, the number of the first, and the numbers of those that newer events have replaced."""
 
     batch: pa.RecordBatch
     arrived_s: float
@@ -43,7 +43,7 @@ class SourceQueue:
         self.newest: dict[Any, tuple[Arrived, int, Any]] = {}  # by entity: its newest event that waits, and its time
 
     def add(self, batch: pa.RecordBatch, arrived_s: float) -> Arrived:
-        """More events behind those that wait."""
+        """Appends events to those that wait."""
         arrived = Arrived(batch, arrived_s, self.end)
         self.batches.append(arrived)
         self.end = arrived.end
@@ -54,7 +54,7 @@ class SourceQueue:
         return self.end - self.at[lane] if lane in self.lanes else 0
 
     def head(self, lane: int) -> Arrived:
-        """Those that came together with the next event of a lane."""
+        """The events that came together with a lane's next event."""
         return self.batches[self._index(self.at[lane])]
 
     def old_end(self, lane: int, before_s: float) -> int:
@@ -67,8 +67,8 @@ class SourceQueue:
         return end
 
     def take(self, lane: int, end: int) -> tuple[pa.RecordBatch, list[tuple[float, int]], list[int]]:
-        """A lane's next events before a number, without those that were replaced; how many of them arrived when; the
-        numbers that were replaced."""
+        """A lane's next events before a number, without those that were replaced; how many of them arrived at each
+        time; the numbers of those that were replaced."""
         begin, self.at[lane] = self.at[lane], end
         parts: list[pa.RecordBatch] = []
         times: list[tuple[float, int]] = []

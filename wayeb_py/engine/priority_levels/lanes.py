@@ -1,6 +1,6 @@
 """The patterns and rules of a file become lanes: those of one level that shed alike, which take their turn together.
 
-Every lane has a recogniser of its own, since lanes are at different places of the stream. What a pattern or rule reads
+Every lane has a recogniser of its own, since lanes are at different points of the stream. What a pattern or rule reads
 runs in its lane too, unreported.
 """
 
@@ -45,8 +45,8 @@ def lanes_of(patterns: CompiledPatterns, shed_s: Mapping[Level, Fraction] | None
 
 
 def why_not_shed(pattern: m.Pattern, meaning: m.Meaning) -> str | None:
-    """Why a pattern with skipped events could find what is not there, or the engine cannot skip them; None if neither
-    is so."""
+    """Why a pattern with skipped events could find what is not there, or why the engine cannot skip them; None if
+    neither is so."""
     if pattern.pair is not None or pattern.silence_s is not None:
         return "a missing event would look like a silence, or like a pair that has parted"
     if pattern.which != "every end":

@@ -1,4 +1,4 @@
-"""What became of the events of a level, as numbers, and how long they took: quantiles without keeping each."""
+"""Counts what became of the events of a level, and how long they took: quantiles without keeping each duration."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class LevelTally:
         return self.arrived - self.done - self.shed - self.replaced
 
     def took(self, duration_s: float, n: int) -> None:
-        """Notes that n events were done so long after they had arrived."""
+        """Notes that n events were done `duration_s` after they had arrived."""
         self.done += n
         self.latency.add(duration_s, n)
         self.recent.add(duration_s, n)
@@ -84,7 +84,7 @@ class LevelTally:
         self.recent = LatencyHistogram()
 
     def since_begin(self) -> dict[str, Any]:
-        """What was counted since then, what waits now, and how many events took how long."""
+        """What was counted since `begin`, what waits now, and the histogram of durations."""
         counted = {name: getattr(self, name) - self._before.get(name, 0) for name in COUNTED}
         return {**counted, "waiting": self.waiting, "latency": self.recent.to_json()}
 

@@ -2,12 +2,12 @@
 
     arrive ──▶ waiting events ──▶ lane high   ──▶ found ──▶ stale? ──▶ Left
                               ──▶ lane normal
-                              ──▶ lane low    ──▶ shed: skipped, and the entity's word begins anew behind the gap
+                              ──▶ lane low    ──▶ shed: skipped, and the entity's word begins again after the gap
 
-Every lane reads all waiting events of a source in their order, at its own pace (`waiting`). `work` takes one slice of
-events of the most urgent lane that is behind; a slice of a lower lane is so small that it takes a millisecond, and the
-caller brings what has arrived meanwhile before the next one. So a level changes only when something is detected, never
-what.
+Every lane reads all waiting events of a source in their order, at its own pace (`event_queues`). `work` takes one slice
+of events of the most urgent lane that is behind; a slice of a lower lane is so small that it takes a millisecond, and
+the caller brings what has arrived meanwhile before the next one. So a level changes only when something is detected,
+never what.
 
 *Not taken*: threads by level, since one core serves all of them and Python runs one at a time.
 """
@@ -37,14 +37,14 @@ from wayeb_py.engine.rows.detection_id import DETECTION_ID, with_ids
 from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.engine.stepping.shared_values import Asked, SharedValues, asked_of_events
 
-SLICE_S = 0.001  # a lower level gives way after so long
+SLICE_S = 0.001  # a lower level gives way after this long
 MOST_ROWS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What one slice of work has given: detections of a lane, with their ids, and `stale` where some may be, and what
-    was decided."""
+    """What one slice of work has given: detections of a lane with their ids, `stale` where some may be, and what was
+    decided."""
 
     level: Level
     lane: int
@@ -57,10 +57,10 @@ class LeveledRecogniser:
     """Recognises patterns by level in events that wait.
 
     `shed_s` says for whole levels when events are shed; `sheds=False` sheds, replaces and drops nothing. `decided`:
-    another run's decisions hold in place of the clock. `lanes` and `recognisers`, one a lane, may be given, in a state
+    another run's decisions count instead of the clock. `lanes` and `recognisers`, one a lane, may be given, in a state
     of their own; `most_rows` bounds a slice. With `episodes`, episodes leave instead of detections. `partitioned`:
-    sources are the partitions that a clock follows. shares=False: every lane computes for itself what several ask of an
-    event.
+    sources are the partitions that a clock follows. shares=False: every lane computes for itself what several lanes
+    need of an event.
     """
 
     def __init__(
@@ -139,16 +139,16 @@ class LeveledRecogniser:
         return self.sources[name]
 
     def _asked_by(self, stream: str, lanes: list[int]) -> dict[int, Asked]:
-        """What each lane asks of the events of a stream."""
+        """What each lane computes of the events of a stream."""
         parts = {lane: self.recognisers[lane].patterns.by_stream.get(stream) for lane in lanes}
         return {lane: frozenset() if part is None else asked_of_events(part.single) for lane, part in parts.items()}
 
     def arrive(
         self, events: Any, stream: str | None = None, arrived_s: float | None = None, source: str | None = None
     ) -> list[Decision]:
-        """Events join those that wait; what is decided of those that they take the place of.
+        """Adds events to those that wait; returns what is decided about those that they replace.
 
-        `source` names what numbers are counted by, where that is not the stream; `arrived_s` is by the steady clock.
+        `source` names what counts the numbers, where that is not the stream; `arrived_s` is by the steady clock.
         """
         name = stream or next(iter(self._streams))
         queue = self.source(name if source is None else source, name)
@@ -165,7 +165,7 @@ class LeveledRecogniser:
         return decisions
 
     def work(self) -> Left | None:
-        """The next slice of the most urgent lane that is behind; None where all lanes have taken everything."""
+        """The next slice of the most urgent lane that events wait for; None where all lanes have taken everything."""
         for lane in range(len(self.lanes)):
             queue = self._oldest(lane)
             if queue is not None:

@@ -1,17 +1,17 @@
 """How many events a slice of work takes, so that it ends after a given time: learned from the slices before.
 
-A slice costs something for itself and something for each event. Both are estimated, the newer slices counting more:
-where what a slice costs for itself is most of its time, fewer events would not make it shorter, only many slices of
-them, so it may take as long again for its events.
+A slice has a cost of its own and a cost for each event. Both are estimated, newer slices counting more. Where the cost
+of its own is most of a slice's time, fewer events would not make it shorter, only make more slices; so a slice may take
+as long again for its events.
 """
 
 from __future__ import annotations
 
-WEIGHT = 0.1  # of a new slice
+WEIGHT = 0.1  # the weight of a new slice
 
 
 class SliceSizes:
-    """The events of one lane's slices."""
+    """How many events one lane's slices take."""
 
     def __init__(self, slice_s: float, first: int, most: int) -> None:
         self._slice_s, self._most = slice_s, most

@@ -22,7 +22,7 @@ from wayeb_py.errors import DataError
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Detections without those that were dropped; which of all of them are stale."""
+    """Detections without the dropped ones, and which of all were stale."""
 
     table: pa.Table
     is_stale: Bool

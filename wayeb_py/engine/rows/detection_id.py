@@ -1,10 +1,10 @@
 """A detection gets an id that depends on nothing but itself, so that a receiver notices repeats.
 
-It is a hash of pattern, place, entity, and the times and places in the word of its last and first event; an episode's
-is of both its ends. Batches, workers and restarts do not enter, nor do emitted columns, nor what else a file holds.
+The id is a hash of pattern, place, entity, and the times and numbers in the word of its last and first event; that of
+an episode hashes both its ends. Batches, workers and restarts do not enter, nor emitted columns or the rest of a file.
 
-A match of a rule has only times and what the rule emits: its id is a hash of all that. Of matches that are alike in
-everything, which are decided at one time and so come out together, the second has an id of its own, and the third.
+A match of a rule has only times and what the rule emits: its id is a hash of all that. Matches that are alike in
+everything are decided at one time and so come out together: the second and every further one gets its number too.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def _with(table: pa.Table, texts: list[str]) -> pa.Table:
 
 
 def _few(table: pa.Table) -> list[str] | None:
-    """The texts that name a few rows, value by value: less than Arrow's calls cost; None where a type is for Arrow."""
+    """The texts that name a few rows, made value by value, which costs less than Arrow's calls; None where a type needs
+    Arrow."""
     columns: list[list[str | None]] = []
     own = dict(zip(table.column_names, table.columns, strict=True))
     for name in NAMED_BY:
@@ -68,7 +69,7 @@ def with_id_first(schema: pa.Schema) -> pa.Schema:
 
 
 def _texts(column: pa.ChunkedArray, may_lack: bool = False) -> pa.ChunkedArray:
-    """The values as text; a missing one is a sign of its own, or, of a column that most files lack, nothing."""
+    """The values as text; a missing value becomes a sign of its own, or, in a column that most files lack, nothing."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pa.types.is_timestamp(column.type):
@@ -84,7 +85,7 @@ def _only(of_rule: pa.ChunkedArray, name: str, column: pa.ChunkedArray) -> pa.Ch
 
 
 def _told_apart(texts: list[str], of_rule: list[bool]) -> list[str]:
-    """The texts; of rules' that are alike the second and further ones with their number."""
+    """The texts; among equal texts of rules, the second and further ones get their number."""
     seen: Counter[str] = Counter()
     apart = []
     for text, is_one in zip(texts, of_rule, strict=True):

@@ -30,7 +30,7 @@ from wayeb_py.kernels.order import are_in_order
 
 @dataclass(frozen=True, slots=True)
 class BatchDetections:
-    """Some detections: row of the batch, runnable (or pattern by its place in the file), place, seq and start."""
+    """Some detections: row of the batch, runnable (or number of the pattern in the file), place, seq and start."""
 
     row: I64
     pattern: npt.NDArray[Any]
@@ -38,11 +38,11 @@ class BatchDetections:
     seq: I64
     start_seq: I64
     start_ts: I64
-    nth: I64  # its number among those that are measured; -1 where it is not
+    nth: I64  # the detection's number among the measured ones; -1 where it is not measured
     measured: MeasuredParts = ()
 
     def at(self, places: npt.NDArray[Any]) -> BatchDetections:
-        """Those at some places."""
+        """The detections at these indices."""
         return replace(self, **{name: getattr(self, name)[places] for name in _ARRAYS})
 
 
@@ -63,7 +63,7 @@ class DetectionRows:
         self.schema = schema
         self._runnables = patterns.runnables
         self._entities, self._time_unit, self._ticks_per_s = entities, time_unit, ticks_per_s
-        # name_of[first_name[pattern] : + n_names[pattern]] are the names, by their place in the file, of a distinct
+        # name_of[first_name[pattern] : + n_names[pattern]] are the names, by their number in the file, of a distinct
         # pattern.
         runnables = self._runnables
         named = [[number for number in runnable.patterns if number < patterns.n_reported] for runnable in runnables]
@@ -89,12 +89,12 @@ class DetectionRows:
             column: np.array([p is not None and column in p.emit for p in own], dtype=bool) for column in schema.emitted
         }
         self._measured = MeasuredColumns(own, patterns.functions, self.times)
-        # Only these give several matches with one end, which are then in the order of their starts.
+        # Only these patterns give several matches with one end, which are then in the order of their starts.
         by_start = ("from all starts", "once from each start")
         self._has_starts = any(pattern.which in by_start for pattern in patterns.meaning.patterns)
 
     def places_of(self, found: Found) -> I64:
-        """The number of each detection's place; -1 where its pattern knows none."""
+        """The number of each detection's place; -1 where its pattern has none."""
         first = self._first_place[found.pattern]
         return first if found.place is None else first + found.place
 
@@ -118,7 +118,7 @@ class DetectionRows:
         return pa.array(self._places).take(pa.array(places, mask=places < 0))
 
     def by_name(self, distinct: npt.NDArray[Any]) -> tuple[I64 | None, I64]:
-        """For detections of distinct patterns: which of them, once for each name, and the pattern by its place in the
+        """For detections of distinct patterns: which of them, once for each name, and the number of the pattern in the
         file; None for all of them, once each."""
         if self._are_named_once:
             return None, self._name_of[distinct]
@@ -167,7 +167,7 @@ class DetectionRows:
                 emits = masks[who.tobytes()] = pa.array(who[found.pattern])
             type_ = self.schema.emitted[column]
             emitted = pa.nulls(len(row), type_)
-            if who.any():  # some columns are emitted by patterns over pairs alone, some are measured
+            if who.any():  # patterns over pairs alone emit some columns, and some are measured
                 emitted = _where(plain(rows.batch.column(column).take(at)), emits).cast(type_)
             arrays.append(self._measured.put_in(column, emitted, found.pattern, found.nth, found.measured))
         return pa.Table.from_arrays(arrays, schema=self.schema.detections)
@@ -178,7 +178,7 @@ class DetectionRows:
         return plain(self._measured.put_in(column, nothing, found.pattern, found.nth, found.measured))
 
     def _others(self, n: int) -> list[pa.Array]:
-        """Where patterns over pairs have their second entity."""
+        """The column in which patterns over pairs have their second entity."""
         return [pa.nulls(n, self.schema.key_type)] if self.schema.has_pairs else []
 
     def episode_table(self, episodes: list[Episode]) -> pa.Table:

@@ -1,4 +1,4 @@
-"""The columns of a detection row: their names, order and types, and which of them are its identity.
+"""The columns of a detection row: their names, order and types, and which of them identify it.
 
 The patterns and the types of the events determine it before anything is recognised; everything that writes, saves,
 shows, identifies or joins detections uses it.
@@ -28,7 +28,7 @@ IDENTITY = (
     "ts",
     "seq",
     "start_seq",
-)  # of one file's detections among each other
+)  # identify a detection among those of one file
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class DetectionSchema:
 
     key_type: pa.DataType
     time_type: pa.DataType
-    time_unit: str | None  # of times that are numbers
+    time_unit: str | None  # the unit of times that are numbers
     emitted: Mapping[str, pa.DataType]
     has_decided: bool = False  # then there is `decided_ts`, missing in detections of the first tier
     has_pairs: bool = False  # then there is `other`, missing in detections of single entities
-    has_kept: bool = False  # then there is `op`, which says of a kept rule whether a match begins or ends
+    has_kept: bool = False  # then there is `op`: whether a match of a kept rule begins or ends
 
     @classmethod
     def of(cls, patterns: CompiledPatterns, events: pa.Schema) -> DetectionSchema:
@@ -60,7 +60,7 @@ class DetectionSchema:
 
     @classmethod
     def unknown(cls, patterns: CompiledPatterns) -> DetectionSchema:
-        """Before the first event shows any type: columns without one, which take the types of the others that they are
+        """The schema before the first event shows any type: columns without types, which take those of what they are
         joined to."""
         emitted = dict.fromkeys(patterns.emitted, pa.null())
         return cls(pa.null(), pa.null(), None, emitted, has_decided(patterns), has_pairs(patterns))
@@ -106,7 +106,7 @@ def has_decided(patterns: CompiledPatterns) -> bool:
 
 
 def is_decided(pattern: m.Pattern) -> bool:
-    """Whether it reads other patterns, or goes by the clock."""
+    """Whether a pattern reads other patterns, or waits for the clock."""
     return pattern.tier > 1 or pattern.pair is not None or pattern.silence_s is not None
 
 
@@ -126,7 +126,8 @@ def common_type(types: Iterable[pa.DataType]) -> pa.DataType:
 
 
 def emitted_types(pattern: m.Pattern, events: pa.Schema) -> dict[str, pa.DataType]:
-    """The columns that a pattern of one entity adds to its detections; those over pairs have their types elsewhere."""
+    """The columns that a pattern of one entity adds to its detections; patterns over pairs get their types
+    elsewhere."""
     if pattern.pair is not None:
         return {}
 
@@ -142,8 +143,8 @@ def emitted_types(pattern: m.Pattern, events: pa.Schema) -> dict[str, pa.DataTyp
 def measured_type(
     value: m.Value, column_type: Callable[[m.Value | m.Predicate], pa.DataType | None]
 ) -> pa.DataType:
-    """The type of a measured column: that of a column of the events where it is one of its values, a 64-bit float where
-    it is computed, a 64-bit integer where it counts."""
+    """The type of a measured column: that of the events' column if it is one of its values, a 64-bit float if it is
+    computed, a 64-bit integer if it counts."""
     match value:
         case m.Measure("count"):
             return pa.int64()

@@ -1,4 +1,4 @@
-"""Detections as a table: one row each, with what the pattern emits.
+"""Holds detections as a table: one row each, with what the pattern emits.
 
 Detections of a recogniser that is fed do not know the events that they were found in, which are gone by then; those of
 `patterns.recognise` do, and can be drawn and explained (`wayeb_py.traced_detections`).
@@ -53,7 +53,7 @@ class Detections:
         return self._episodes
 
     def to_pandas(self) -> Any:
-        """The same table as a data frame of pandas."""
+        """The table of detections as a data frame of pandas."""
         return self._table.to_pandas()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:

@@ -73,8 +73,8 @@ class EpisodeJoiner:
             key = (part.entity, part.pattern, part.place)
             before = self.open.get(key)
             begins_at = int(row[at])
-            # The open one ended at the entity's last event before the chunk, so the chunk's first event of it continues
-            # it.
+            # The open one ended at the entity's last event before the chunk, so the entity's first event in the chunk
+            # continues it.
             goes_on = before is not None and link[begins_at] < 0 and not fresh[begins_at] and key not in ended_at
             if before is not None and goes_on:
                 before.end_ts, before.end_seq = part.end_ts, part.end_seq
@@ -115,7 +115,7 @@ class EpisodeJoiner:
         ]
 
     def finish(self) -> list[Episode]:
-        """Closes all that are open."""
+        """Closes all open episodes."""
         closed = list(self.open.values())
         self.open.clear()
         return closed

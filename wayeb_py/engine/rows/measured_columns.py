@@ -2,7 +2,7 @@
 
     measures of each part of a batch (a column each) ──▶ arithmetic of them ──▶ values of the detection's column
 
-A detection knows its number among all that are measured in a batch; the parts lie one after the other.
+A detection knows its number among the measured ones of a batch; the parts lie one after the other.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _Taken = dict[int, tuple[npt.NDArray[Any], list[tuple[int, dict[m.Measure, Colum
 
 
 class MeasuredColumns:
-    """Computes the measured columns of some patterns, each by its place in the file; None is a pattern of others."""
+    """Computes the measured columns of some patterns, each by its number in the file; None is a pattern of another
+    operator."""
 
     def __init__(
         self,
@@ -38,7 +39,7 @@ class MeasuredColumns:
     ) -> None:
         self._values, self._times = Values(functions), times
         self._of: dict[str, dict[int, m.Value]] = {}  # [column][pattern]
-        self._last: tuple[tuple[Any, ...], _Taken] | None = None  # of the table that is being made
+        self._last: tuple[tuple[Any, ...], _Taken] | None = None  # what was taken for the table that is being made
         for number, pattern in enumerate(patterns):
             for column in () if pattern is None else pattern.measures:
                 self._of.setdefault(column.name, {})[number] = column.value
@@ -46,7 +47,7 @@ class MeasuredColumns:
     def put_in(
         self, name: str, others: pa.Array, pattern: npt.NDArray[Any], nth: I64, measured: MeasuredParts
     ) -> pa.Array:
-        """The column with the values of the patterns that measure it, and those of the others as they are."""
+        """The column, with measured values for the patterns that measure it, and the other values as they are."""
         asked = self._of.get(name)
         if asked is None or not measured:
             return others
@@ -58,7 +59,7 @@ class MeasuredColumns:
                 places.append(own)
         if len(arrays) == 1:
             return others
-        source = np.arange(len(others))  # of each row: where it lies in all arrays, one after the other
+        source = np.arange(len(others))  # [row]: where its value lies in all arrays, one after the other
         begin = len(others)
         for own in places:
             source[own] = begin + np.arange(len(own))
@@ -66,7 +67,7 @@ class MeasuredColumns:
         return pa.concat_arrays(arrays).take(pa.array(source))
 
     def _taken(self, pattern: npt.NDArray[Any], nth: I64, measured: MeasuredParts) -> _Taken:
-        """For each pattern the rows of its detections and what they measure; all columns of a table share it."""
+        """The rows of each pattern's detections and what they measure; all columns of a table share it."""
         if self._last is not None and all(a is b for a, b in zip(self._last[0], (pattern, nth, measured), strict=True)):
             return self._last[1]
         ends = np.cumsum([n for n, _ in measured])
@@ -115,8 +116,7 @@ class MeasuredColumns:
 
 
 def _joined(parts: list[dict[m.Measure, Column]]) -> list[tuple[int, dict[m.Measure, Column]]]:
-    """The same measures of several parts as those of one, where their columns are alike: what follows costs by the
-    part."""
+    """The measures of several parts as those of one, where their columns are alike: later steps cost by the part."""
     lengths = [len(next(iter(part.values())).values) for part in parts]
     first = parts[0]
     for measure, column in first.items():
@@ -151,5 +151,5 @@ def _times(
         units = {per: unit for unit, per in TICKS_PER_S.items()}
         own = pa.timestamp(units[column.per_unit], type_.tz if pa.types.is_timestamp(type_) else None)
         return pa.array(column.values, type=pa.int64(), mask=missing).cast(own).cast(type_)
-    # A time that is a number: the stream's own.
+    # A time that is a number comes from the stream's own time column.
     return times(np.asarray(column.values, dtype=np.int64))

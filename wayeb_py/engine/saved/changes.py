@@ -33,8 +33,8 @@ class Changes:
     def __init__(self) -> None:
         self._touched: list[I32] = []
         self._n_before = 0
-        self._shape: str | None = None  # of the state that was kept; None where there is none to change
-        self._shape_now: str | None = None  # of the changes that were last taken
+        self._shape: str | None = None  # the shape of the kept state; None where there is none to change
+        self._shape_now: str | None = None  # the shape of the changes that were last taken
 
     def touch(self, entities: I32) -> None:
         """Notes that these entities have changed; the array must not be written to afterwards."""
@@ -57,7 +57,7 @@ class Changes:
         return self._n_before
 
     def entities(self, n: int) -> I32:
-        """The entities that have changed or are new, by number, of so many that there are now."""
+        """The entities that have changed or are new, by number; there are `n` entities now."""
         n_touched = sum(map(len, self._touched))
         if 16 * n_touched < n:  # sorting a few costs less than looking at all
             old = np.unique(np.concatenate([np.zeros(0, dtype=np.int32), *self._touched]))
@@ -86,13 +86,13 @@ class Changes:
 
 
 def shape_of(remembered: RecogniserState) -> str:
-    """Says whether changes fit a state: which arrays there are, and their types."""
+    """Which arrays a state has, and their types: changes fit a state of the same shape."""
     header, arrays, _ = gather(remembered, np.zeros(0, dtype=np.int32), len(remembered.binding.entities))
     return _shape(header, arrays)
 
 
 def amend(remembered: RecogniserState, data: bytes) -> I32:
-    """Puts changes into a recogniser that is where they began; returns the entities concerned."""
+    """Puts changes into a recogniser whose state they started from; returns the entities concerned."""
     binding, joiner = remembered.binding, remembered.joiner
     header, blobs = unpack_state(data)
     arrays = arrays_of(blobs)

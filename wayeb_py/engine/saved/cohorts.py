@@ -1,8 +1,8 @@
 """What the patterns of a cohort remember of each entity becomes arrays by pattern, and comes back into other groups.
 
 The states of a group's product automaton are taken apart into those of its patterns, under their fingerprints, so that
-patterns can be grouped otherwise when the state is read. Values that look back (`prev`, `held`) are kept under their
-text.
+patterns can be grouped otherwise when the state is read. The state keeps values that look back (`prev`, `held`) under
+their text.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from wayeb_py.engine.values import NO_VALUE, Memory
 def save_cohort(
     cohort: Cohort, prefix: str, rows: slice | I32, n: int, arrays: dict[str, npt.NDArray[Any]]
 ) -> dict[str, Any]:
-    """Puts what a cohort remembers of some entities, out of n, into arrays; returns what its header says of them."""
+    """Puts what a cohort remembers of some entities, out of n, into arrays; returns what the header says of them."""
     patterns: list[dict[str, Any]] = []
     for stepper in cohort.steppers:
         if isinstance(stepper, TableStepper):
@@ -79,7 +79,7 @@ def save_cohort(
 def restore_cohort(
     cohort: Cohort, births: dict[str, Any], arrays: dict[str, npt.NDArray[Any]], rows: I32, n: int
 ) -> None:
-    """Puts what was saved of some entities, out of the present n, in its place; new patterns start among them."""
+    """Puts back what was saved of some of the n present entities; new patterns start among them."""
     first = births.get(next(iter(cohort.patterns.values())).fingerprint)
     if first is None or first[0] != cohort.birth:
         cohort.start_among(n)
@@ -122,7 +122,7 @@ def restore_cohort(
             check_memory(name, some, entry["words"], len(rows))
             fill = memory.fills[name] = entry.get("fills", {}).get(name, NO_VALUE if name == "bits" else 0)
             memory.arrays[name] = padded(memory.arrays.get(name, some[:0]), n, fill)
-            memory.arrays[name][rows[: len(some)]] = some  # which an older release did not fill up
+            memory.arrays[name][rows[: len(some)]] = some  # an older release did not fill it up
 
 
 def _restore_tables(
@@ -154,11 +154,11 @@ def _joined_states(
 ) -> npt.NDArray[np.uint16]:
     """The group's state of each entity from the states of its patterns; `components[state, pattern]` has them all.
 
-    Pattern by pattern: the states of the patterns so far have a number among the combinations that the group knows.
+    It goes pattern by pattern: the states of the patterns so far have a number among the combinations of the group.
     Sorting the rows of all entities, as `np.unique` does, took half a minute for five million.
     """
     known = np.zeros(len(components), dtype=np.int64)  # [state of the group] -> number of the combination so far
-    number = np.zeros(n, dtype=np.int64)  # [entity] -> the same
+    number = np.zeros(n, dtype=np.int64)  # [entity] -> number of the combination so far
     for i, own in enumerate(states):
         width = int(components[:, i].max(initial=0)) + 1
         codes, known = np.unique(known * width + components[:, i].astype(np.int64), return_inverse=True)
@@ -179,7 +179,7 @@ def _restore_slots(
     saved = {name: arrays[f"{key}.{name}"] for name in (*stepper.slots.arrays, "length")}
     bounds = {"state": (0, stepper.n_states)}
     if isinstance(stepper, PlaceStepper):
-        bounds["place"] = (-1, len(entry["places"]))  # -1 is for all that are far
+        bounds["place"] = (-1, len(entry["places"]))  # -1 is for all far places
     kinds = {name: array.dtype for name, array in stepper.slots.arrays.items()}
     check_slots(saved, stepper.slots.widths, kinds, len(rows), bounds)
     if isinstance(stepper, PlaceStepper):
@@ -190,7 +190,7 @@ def _restore_slots(
 def _renumber_places(
     saved: dict[str, npt.NDArray[Any]], before: list[str], now: list[str], n_registers: int
 ) -> dict[str, npt.NDArray[Any]]:
-    """Slots under the numbers that their places have now; those of places that are gone are dropped.
+    """Gives slots the numbers that their places have now; drops those of places that are gone.
 
     Place -1 stands for all that have been far and have no slot. A new place has not read anything: where the far places
     are not in the initial state, it needs a slot of its own.
@@ -229,7 +229,7 @@ def rows_of(array: npt.NDArray[Any], rows: slice | I32, n: int, fill: Any) -> np
 
 
 def padded(array: npt.NDArray[Any], n: int, fill: Any) -> npt.NDArray[Any]:
-    """The array with at least so many rows."""
+    """The array with at least `n` rows."""
     if len(array) >= n:
         return array
     return np.concatenate([array, np.full(n - len(array), fill, dtype=array.dtype)])

@@ -19,8 +19,8 @@ from wayeb_py.engine.saved.state_checks import misfit, telling_misfits
 from wayeb_py.errors import DataError
 
 MAGIC = b"wayeb-state"
-VERSION = 3  # that of a list; the entities alone have 1 and 2
-ENTITIES = "entities"  # the operator whose state was the whole of it up to version 2
+VERSION = 3  # the version of a list; states of entities alone have 1 and 2
+ENTITIES = "entities"  # the operator whose state was the whole file up to version 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +96,12 @@ def entity_state(data: bytes) -> bytes:
 
 
 def is_list(data: bytes) -> bool:
-    """Whether this is a list of states, and not one of a single operator."""
+    """Whether these bytes are a list of states, and not the state of a single operator."""
     return data[: len(MAGIC) + 2] == MAGIC + VERSION.to_bytes(2, "little")
 
 
 def checksum_of(*pieces: bytes) -> bytes:
-    """A checksum of everything but itself, the head included."""
+    """A checksum of everything else, the head included."""
     digest = hashlib.sha256()
     for piece in pieces:
         digest.update(piece)

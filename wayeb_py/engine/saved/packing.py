@@ -21,7 +21,7 @@ VERSION = 2  # 3 is a list of operators: see `operators`
 
 
 def pack_arrays(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]], blobs: dict[str, bytes]) -> bytes:
-    """The bytes of what was gathered."""
+    """The bytes of a header, arrays and blobs."""
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **arrays)
     return pack_state(header, {**blobs, "arrays": buffer.getvalue()})

@@ -1,12 +1,12 @@
 """Tells new events from those that an earlier run has recognised, where both have the same time.
 
-A run that continues from a saved state takes an input of its own, and that may be the last one once more. An event
+A run that continues from a saved state takes an input of its own, which may be the last one again. An event
 older than an entity's last recognised event is late anyway. An event of just that time may be the same one again, or
 another one of that time, since a night may end anywhere; so may one that repeats an event still held back. Two events
 are the same if their times and all columns that the patterns read agree; each kept event matches one repetition.
 
 Taking all events of that time as repeated would lose new ones; remembering the names of files would miss a night that
-was exported again. A stream needs none of this: it knows its place in the log.
+was exported again. A stream needs none of this: it knows its offset in the log.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class Repeats:
         self._ts: list[I64] = []
         self._digest: list[U64] = []
         self._n = self._n_compact = 0
-        self._horizon: I64 = np.zeros(0, dtype=np.int64)  # [entity restored]: no event after it can be a repeated one
+        self._horizon: I64 = np.zeros(0, dtype=np.int64)  # [restored entity]: no event after it can be a repeated one
         self._known: U64 = np.zeros(0, dtype=np.uint64)  # ascending
         self._left: I64 = np.zeros(0, dtype=np.int64)  # how often each may still be repeated
         self._by_content = True
 
     def learn(self, rows: Rows, last_ts: I64) -> None:
-        """Remembers the events that are the last of their entities, and those of the same time."""
+        """Remembers each entity's last event, and those of the same time."""
         last = np.flatnonzero(rows.ts == last_ts[rows.entity])
         some = rows.take(last)
         self._entity.append(some.entity.astype(np.int64))
@@ -64,7 +64,7 @@ class Repeats:
     def restore(self, entries: dict[str, npt.NDArray[Any]], n: int, held: Rows | None, by_content: bool) -> None:
         """Takes over what a saved state remembers, and the events that it holds back.
 
-        Without content, because patterns read other columns since, as many events of a time count as repeated as there
+        Without content, because patterns now read other columns, as many events of a time count as repeated as there
         were.
         """
         self._by_content = by_content
@@ -105,7 +105,7 @@ class Repeats:
 
 
 def digests_of(batch: pa.RecordBatch) -> U64:
-    """A number for each row that stands for its values, whatever their columns' types: 1 and 1.0 are the same."""
+    """A hash of each row's values, whatever their columns' types: 1 and 1.0 are the same."""
     digest = np.zeros(batch.num_rows, dtype=np.uint64)
     for name in sorted(batch.schema.names):
         digest = mixed(digest * np.uint64(31) + _digests(batch.column(name)))

@@ -1,7 +1,7 @@
 """A recogniser's state becomes bytes and comes back.
 
 The state is canonical for each pattern by itself, under the pattern's fingerprint, not for the groups that happen to
-run it: so patterns can be added, removed, renamed or regrouped between two runs. Unchanged ones continue where they
+run it: so patterns can be added, removed, renamed or regrouped between two runs. Unchanged patterns continue where they
 were, new ones start fresh as a cohort of their own, removed ones are dropped (`cohorts`).
 
 Everything can be gathered, and put back, for some entities as well as for all of them: see `changes`.
@@ -51,7 +51,7 @@ def save(remembered: RecogniserState) -> bytes:
 def gather(
     remembered: RecogniserState, rows: slice | I32, n_before: int
 ) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, bytes]]:
-    """Header, arrays and blobs of the state of some entities, with the keys of those from a number on."""
+    """Header, arrays and blobs of the state of some entities, with the keys of entities from a number on."""
     binding, joiner = remembered.binding, remembered.joiner
     n = len(binding.entities)
     arrays: dict[str, npt.NDArray[Any]] = {
@@ -150,7 +150,7 @@ def fill(
     arrays: dict[str, npt.NDArray[Any]],
     rows: I32,
 ) -> None:
-    """Puts what was gathered of some entities, whose keys are known by now, in its place."""
+    """Puts back what was gathered of some entities, whose keys are known by now."""
     binding, joiner = remembered.binding, remembered.joiner
     n, births = len(binding.entities), _births(header)
     check_entities(header, arrays, len(rows), n)
@@ -188,7 +188,8 @@ def fill(
 def _restore_repeats(
     repeats: Repeats, binding: Binding, arrays: dict[str, npt.NDArray[Any]], schema: pa.Schema, n: int
 ) -> None:
-    """What the new input may repeat; a state of a recogniser that did not remember it knows the last times only."""
+    """Restores what the new input may repeat; the state of a recogniser that did not note it knows only the last
+    times."""
     columns_stay = sorted(schema.names) == sorted(binding.schema.names)
     if "repeat_entity" in arrays:
         entries = {name: arrays[f"repeat_{name}"] for name in ("entity", "ts", "digest")}
@@ -216,7 +217,7 @@ def refuse_other_events(header: dict[str, Any], binding: Binding) -> None:
 
 
 def _regroup(binding: Binding, births: dict[str, Any], next_birth: int) -> list[Cohort]:
-    """Cohorts of the patterns that have been reading since the same moment; unknown patterns start afresh."""
+    """Cohorts of the patterns that have been reading since the same moment; unknown patterns start empty."""
     patterns = binding.patterns
     runnables: dict[int, list[tuple[int, Runnable]]] = {}
     for number, runnable in enumerate(patterns.runnables):

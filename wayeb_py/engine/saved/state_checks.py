@@ -26,7 +26,7 @@ BY_ENTITY = ("count", "last_ts", "last_seen", "greatest", "floor_ts")
 
 @contextmanager
 def telling_misfits() -> Iterator[None]:
-    """Every failure while a state is read becomes a fault of the state, in one sentence."""
+    """Turns every failure while a state is read into a DataError about the state, in one sentence."""
     try:
         yield
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
@@ -61,7 +61,7 @@ def read_batch(data: bytes) -> pa.RecordBatch:
 
 
 def check_entities(header: Mapping[str, Any], arrays: Arrays, n_rows: int, n: int) -> None:
-    """Arrays by entity are as long as there are entities, and index numbers are within what they index."""
+    """Checks that arrays by entity are as long as there are entities, and index numbers are within what they index."""
     for name in BY_ENTITY:
         expect(arrays[name], name, np.int64, n_rows)
     between(arrays["count"], "count", 0, 2**62)
@@ -85,7 +85,7 @@ def check_entities(header: Mapping[str, Any], arrays: Arrays, n_rows: int, n: in
 def check_slots(
     saved: Arrays, widths: Mapping[str, int], kinds: Mapping[str, Any], n: int, bounds: Mapping[str, tuple[int, int]]
 ) -> None:
-    """Lists of varying length: they add up, index numbers are within their tables, and an entity's places ascend."""
+    """Checks lists of varying length: they add up, index numbers are within their tables, an entity's places ascend."""
     expect(saved["length"], "length", np.int64, n)
     between(saved["length"], "length", 0, 2**31)
     total = int(saved["length"].sum())
@@ -100,12 +100,12 @@ def check_slots(
 
 
 def check_memory(name: str, array: npt.NDArray[Any], words: list[str | None], n: int) -> None:
-    """What a value that looks back remembers of each entity; an older release did not fill it up."""
+    """Checks what a value that looks back remembers of each entity; an older release did not fill it up."""
     if not all(word is None or isinstance(word, str) for word in words):
         raise misfit("words")
     if array.dtype not in (np.int64, np.float64) or array.ndim != 1 or len(array) > n:
         raise misfit(f"{name} is {array.dtype} {array.shape}")
-    if name == "code":  # of a word, or of one of two truth values or none
+    if name == "code":  # the code of a word, or of true, false or missing
         between(array, name, -1, max(3, len(words)))
 
 

@@ -1,7 +1,7 @@
 """An Arrow file or stream becomes blocks of events, one a record batch.
 
-Files on a disk are mapped into memory, so that unwanted columns are never touched; of a file in a store the parts that
-hold wanted columns are asked for; streams are read one batch after the other.
+Files on a disk are mapped into memory, so that unwanted columns are never touched; from a store only the parts of a
+file that hold wanted columns are requested; streams are read one batch after the other.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class TimeRange:
 
     since_s: Fraction | None = None
     until_s: Fraction | None = None
-    unit: TimeUnit | None = None  # of a time that is a number
+    unit: TimeUnit | None = None  # the unit of a time that is a number
 
     def __bool__(self) -> bool:
         return self.since_s is not None or self.until_s is not None
@@ -113,7 +113,7 @@ class Selection:
     """The selection from every file: the columns with their types, and the rows in the time range."""
 
     wanted: Wanted
-    schema: pa.Schema  # of the batches that are passed on: wanted.columns, in their order
+    schema: pa.Schema  # the schema of the batches that are passed on: wanted.columns, in their order
     time_range: TimeRange
     batch_rows: int
 
@@ -144,7 +144,7 @@ def select_rows(batch: pa.RecordBatch, selection: Selection, file: str, first_ro
     """Adds the events of a batch to the block, and to its rows set aside those without a time or a key."""
     wanted = selection.wanted
     block.n_rows += batch.num_rows
-    rows: npt.NDArray[np.int64] | None = None  # places of the batch's rows in the file, while they differ from a range
+    rows: npt.NDArray[np.int64] | None = None  # numbers of the batch's rows in the file, while they are no range
     for name, what in ((wanted.time.name, "time"), (wanted.key.name, "key")):
         lacking = find_lacking(batch.column(name))
         if lacking is not None:
@@ -167,7 +167,7 @@ def select_rows(batch: pa.RecordBatch, selection: Selection, file: str, first_ro
 def whole_block(
     table: pa.Table, selection: Selection, constants: dict[str, pa.Scalar], n_bytes: int = 0
 ) -> Block | None:
-    """The events of rows that Arrow has read in their types; None where one lacks its time or its key."""
+    """The events of rows that Arrow has read in their types; None where a row lacks its time or its key."""
     block = Block(n_rows=table.num_rows, n_bytes=n_bytes)
     for batch in table.combine_chunks().to_batches():
         arranged = arrange(batch, selection, constants)
@@ -182,7 +182,7 @@ def whole_block(
 
 
 def slices(batches: Iterable[pa.RecordBatch], batch_rows: int) -> list[pa.RecordBatch]:
-    """The same rows in batches of so many at most, none of them empty."""
+    """The same rows in batches of at most `batch_rows`, none of them empty."""
     return [batch.slice(at, batch_rows) for batch in batches for at in range(0, batch.num_rows, batch_rows)]
 
 
@@ -230,14 +230,14 @@ def _json_values(column: pa.Array) -> list[Any]:
         return cast("list[Any]", iso_times(pa.chunked_array([column])).to_pylist())
     try:
         return cast("list[Any]", column.cast(pa.string()).to_pylist())
-    except (pa.ArrowException, UnicodeError):  # lists, bytes and the like: shown as they can be
+    except (pa.ArrowException, UnicodeError):  # lists, bytes and the like, as text
         return [_shown(value) for value in column]
 
 
 def _shown(value: pa.Scalar) -> str | None:
     try:
         return str(value.as_py()) if value.is_valid else None
-    except (ValueError, OverflowError):  # a time beyond what Python can say
+    except (ValueError, OverflowError):  # a time beyond Python's range
         return "a value that cannot be shown"
 
 

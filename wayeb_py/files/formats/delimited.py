@@ -1,7 +1,7 @@
 """A CSV file becomes blocks of events.
 
 Columns are found by the header's names; the delimiter is the one of `, ; tab |` that the header has most of. A block
-is read by Arrow straight into the wanted types; only if that fails, or a key or a time is missing, it is read again
+goes through Arrow straight into the wanted types; only if that fails, or a key or a time is missing, it is read again
 as texts, value by value. Row numbers are line numbers, the header being line 1 where there is one.
 """
 
@@ -120,7 +120,7 @@ class DelimitedEvents:
         return pcsv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=self._names())
 
     def _read_typed(self, lines: LineBlock, selection: Selection, constants: dict[str, pa.Scalar]) -> Block | None:
-        """The block as Arrow reads it, or None if something in it is not as it should be; all its quotes must be where
+        """The block as Arrow reads it, or None if something in it is wrong; all its quotes must be where
         they belong."""
         types = {name: selection.schema.field(name).type for name in self.read}
         try:
@@ -139,7 +139,8 @@ class DelimitedEvents:
     def _read_texts(
         self, lines: LineBlock, block: Block
     ) -> tuple[dict[str, pa.Array], npt.NDArray[np.int64], Callable[[int], dict[str, Any]]]:
-        """All columns as texts, each row's line, and a way to all values of a row; rows of a wrong width go aside."""
+        """All columns as texts, each row's line, and a function that gives all values of a row; rows of a wrong width
+        go aside."""
         invalid: list[Any] = []
 
         def note(row: Any) -> str:
@@ -182,7 +183,7 @@ class DelimitedEvents:
     def _read_each(
         self, lines: LineBlock, is_escaped: bool, block: Block
     ) -> tuple[dict[str, pa.Array], npt.NDArray[np.int64], Callable[[int], dict[str, Any]]]:
-        """The same row by row, for a block with quotes in the wrong places.
+        """As `_read_texts`, row by row, for a block with quotes in the wrong places.
 
         A row whose quotes hold line ends is one row if the quotes are where they should be and it has as many values as
         there are columns. Otherwise a quote was never closed, and each of its lines is a row.
@@ -274,7 +275,7 @@ def _rows_of(lines: LineBlock) -> Iterator[tuple[int, str]]:
 
 
 def _as_utf8(lines: LineBlock) -> tuple[LineBlock, bool]:
-    """The lines as text that can be taken apart, and whether bytes that are no text had to be spelt otherwise for
+    """The lines as text that can be taken apart, and whether bytes that are no text had to be escaped for
     that."""
     try:
         lines.data.decode("utf-8")

@@ -19,7 +19,7 @@ from wayeb_py.arrays import Bool
 from wayeb_py.files.formats.arrow_types import TEXT
 from wayeb_py.files.formats.block import AsideRow, Block, Selection, Unreadable
 
-# Usual ways to write that a number is not there; in a text column they are text.
+# Usual ways to write a missing number; in a text column they are text.
 MISSING_SPELLINGS = ["", "NA", "N/A", "n/a", "na", "null", "NULL", "None", "none", "-", "NaN", "nan"]
 
 # Stands before a text that is not UTF-8: no text of a file can begin so, since no line holds a NUL on purpose.
@@ -45,7 +45,7 @@ def matches(texts: pa.Array, expression: str) -> pa.Array:
 
 
 def convert(texts: pa.Array, target: pa.DataType) -> tuple[pa.Array, Bool | None]:
-    """The texts' values in the target type, missing where they cannot be read, and where that is (None: nowhere)."""
+    """The texts' values in the target type, missing where they cannot be read, and a mask of those (None: no value)."""
     if target == TEXT:
         undecoded = pc.fill_null(pc.starts_with(texts, UNDECODABLE), False).to_numpy(zero_copy_only=False)
         if not undecoded.any():

@@ -36,7 +36,7 @@ class LineBlock:
 
     data: bytes
     first_line: int
-    n_bytes: int  # that reading them took from the file, which may be compressed
+    n_bytes: int  # how much of the file, which may be compressed, reading them took
 
 
 def read_sample(file: EventFile) -> bytes:
@@ -81,7 +81,7 @@ def is_wide(head: bytes) -> bool:
 
 
 def wide_text(file: EventFile) -> DataError:
-    """The error for such a text."""
+    """The error for a text in UTF-16 or UTF-32."""
     return DataError(
         "the text is UTF-16 or UTF-32; only UTF-8 is read", file.path,
         hint="write it as UTF-8: iconv -f UTF-16 -t UTF-8 OLD > NEW",
@@ -187,8 +187,8 @@ class ArrivingLines:
         return lines
 
     def _is_ready(self) -> bool:
-        """Whether there is a line, or cannot be one: the receiver stops at a full backlog, and would otherwise never
-        resume."""
+        """Whether there is a line, or there cannot be one: the receiver stops at a full backlog, and would otherwise
+        never resume."""
         return self._ended or b"\n" in self._arrived or len(self._arrived) >= self.LARGEST_BACKLOG_BYTES
 
     def __iter__(self) -> Iterator[LineBlock]:

@@ -37,7 +37,7 @@ SAMPLE_ROWS = 20_000
 FEWEST_FLAT = 100  # lines, below which Arrow is as quick
 DEEPEST = 100  # levels of objects and lists in an object, itself among them
 
-_BETWEEN_OBJECTS = re.compile(rb"\}[ \t\r]*\{")  # on one line
+_BETWEEN_OBJECTS = re.compile(rb"\}[ \t\r]*\{")  # two objects on one line
 _LINE = re.compile(rb"[^\n]+")
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -109,7 +109,7 @@ def _may_share_a_line(data: bytes) -> bool:
 
 
 def _lines_of(lines: LineBlock) -> Iterator[tuple[int, bytes]]:
-    """Each line with its number; of empty ones there may be millions, and they cost nothing."""
+    """Each line with its number; there may be millions of empty lines, which cost nothing."""
     number, at = lines.first_line, 0
     for match in _LINE.finditer(lines.data):
         number += lines.data.count(b"\n", at, match.start())
@@ -145,7 +145,7 @@ def read_typed(data: bytes, n_objects: int, selection: Selection, constants: dic
 def read_each(
     placed: Iterable[tuple[int, bytes]], name: str, selection: Selection, constants: dict[str, pa.Scalar]
 ) -> Block:
-    """Objects one by one, each with its place in the source `name`; blank ones are skipped."""
+    """Objects one by one, each with its line in the source `name`; blank ones are skipped."""
     block = Block()
     key = selection.wanted.key.name
     objects: list[dict[str, Any]] = []

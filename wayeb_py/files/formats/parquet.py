@@ -25,8 +25,8 @@ from wayeb_py.files.projection import Wanted
 from wayeb_py.files.stores import is_address, open_input
 
 LARGEST_GROUP_ROWS = 3_000_000
-LARGEST_GROUP_BYTES = 256 << 20  # of the wanted columns, as encoded, decompressed
-LARGEST_UNPACKED_BYTES = 1 << 30  # of a column in a row group, where the file has less than a share of that
+LARGEST_GROUP_BYTES = 256 << 20  # size of the wanted columns, encoded but decompressed
+LARGEST_UNPACKED_BYTES = 1 << 30  # size of a column in a row group whose share of the file is far smaller
 LARGEST_RATIO = 200
 
 _LOGICAL_UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
@@ -59,7 +59,7 @@ class ParquetEvents:
         self.n_rows: int | None = sum(self.metadata.row_group(group).num_rows for group in self.groups)
 
     def calls(self, selection: Selection, constants: dict[str, pa.Scalar]) -> Iterator[Callable[[], Block]]:
-        """One call a row group; what it gives is in the file's order."""
+        """One call for each row group, in the file's order."""
         first_row = 1
         for group in range(self.metadata.num_row_groups):
             facts = self.metadata.row_group(group)
@@ -132,7 +132,7 @@ class ParquetEvents:
 
 
 def open_parquet(path: str, **options: Any) -> pq.ParquetFile:
-    """A Parquet file; from a store a row group's columns are asked for together, since every request takes its time."""
+    """A Parquet file; from a store, one request fetches all columns of a row group, since every request takes time."""
     if not is_address(path):
         return pq.ParquetFile(path, pre_buffer=False, **options)
     source = open_input(path)
@@ -161,7 +161,7 @@ def _stored_type(column: pq.ColumnSchema, served: pa.DataType) -> pa.DataType | 
 
 
 def wanted_leaves(metadata: pq.FileMetaData, names: Collection[str]) -> list[int]:
-    """The numbers of the column chunks in a row group that are read; asked once, since a file may have very many."""
+    """The numbers of the column chunks that are read in a row group; computed once, since a file may have very many."""
     if not names:
         return []
     paths = (metadata.schema.column(index).path for index in range(metadata.num_columns))
@@ -186,7 +186,7 @@ def refuse_bomb(metadata: pq.FileMetaData, leaves: Sequence[int], file: EventFil
 
 
 def sound_batches(table: pa.Table) -> list[pa.RecordBatch]:
-    """The table's rows, once columns are known to be as long as they say and to hold what they point at."""
+    """The table's rows, after a check that columns are as long as they say and hold what they point at."""
     table.validate()
     batches: list[pa.RecordBatch] = table.to_batches()
     for batch in batches:

@@ -1,7 +1,7 @@
-"""Tables are written behind the work that makes them, in a thread of their own, bounded and in order.
+"""A thread writes tables while the next ones are made, bounded and in order.
 
 Encoding and compressing leave the interpreter lock, so they run beside recognising. An error there is raised at the
-next write or at the commit, in the thread that asked for it. Nothing else changes: only `commit` gives the file its
+next write or at the commit, in the thread that wrote the table. Nothing else changes: only `commit` gives the file its
 name, and it waits until everything is written; `discard` drops what still waits.
 """
 

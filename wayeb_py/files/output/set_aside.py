@@ -3,7 +3,7 @@
 The file is NDJSON, one row each: `file`, `row` (in text files the line), `reason`, and `values` or `text`. It appears
 when the run ends, also when the run ends because there are too many of them. A limit is a number of rows, or a share of
 the rows read so far. The default is the greater of 1,000 rows and 1 %, and at the end no more than half of all rows: a
-file of which two rows in three cannot be read is the wrong file, and not a file with a fault. A share that is judged
+file in which two rows of three cannot be read is the wrong file, and not a file with a fault. A share that is judged
 from the start would stop the run at a first bad row.
 """
 
@@ -104,7 +104,7 @@ class Aside:
             raise self._too_many()
 
     def add_rows(self, reason: str, rows: Iterable[dict[str, Any]]) -> None:
-        """Takes over rows that the recogniser refused; those that are only late are good rows, whatever the limit."""
+        """Takes over rows that the recogniser refused; rows that are only late are good, and no limit counts them."""
         for values in rows:
             row = AsideRow(None, None, reason, values)
             self._write(row)
@@ -123,7 +123,7 @@ class Aside:
         self._whole.write(render_aside(row))
 
     def settle(self) -> None:
-        """To be called when all rows are read; raises DataError if too many of them are bad."""
+        """Judges all rows once they are read; raises DataError if too many of them are bad."""
         if not self._limit.allows_at_end(self.n_bad, self.n_rows):
             raise self._too_many("; if that is as it should be, run with --max-bad 100%")
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 FEW_ROWS = 32
-MANY_TIMES = 20_000  # from so many on, looking texts up is worth making the tables to look them up in
+MANY_TIMES = 20_000  # from this many on, the tables to look texts up in are worth making
 _FORMULA = r"^[=+\-@\t\r]"  # what makes a cell of text a formula in a spreadsheet
 _EPOCH = datetime(1970, 1, 1)
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
@@ -125,7 +125,7 @@ def _json_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def few_objects(table: pa.Table) -> list[bytes]:
-    """The same for a few rows."""
+    """The rows as JSON objects, for a few rows."""
     names = _json_names(tuple(table.column_names))
     columns = [_few_texts(column) for column in table.columns]
     return [
@@ -153,13 +153,13 @@ def _few_texts(column: pa.ChunkedArray) -> list[str]:
         return texts
     if pt.is_float64(type_):
         values = column.to_pylist()
-        if all(value is None or 1e-3 <= abs(value) < 1e6 for value in values):  # which Arrow writes as Python does
+        if all(value is None or 1e-3 <= abs(value) < 1e6 for value in values):  # Arrow and Python write these alike
             return ["null" if value is None else repr(value) for value in values]
     return ["null" if text is None else text for text in _json_texts(column).to_pylist()]
 
 
 def _few_times(column: pa.ChunkedArray) -> list[str] | None:
-    """Timestamps in quotes; None where a year has not four digits."""
+    """Timestamps in quotes; None where a year does not have four digits."""
     digits, zone = _DIGITS[column.type.unit], "" if column.type.tz is None else "Z"
     ticks = [tick for chunk in column.chunks for tick in chunk.view(pa.int64()).to_pylist()]
     texts = []

@@ -156,7 +156,7 @@ def whole_file(path: Location, durable: bool = True) -> Iterator[WholeFile]:
 
 
 def write_whole(path: Location, *content: bytes, durable: bool = True) -> None:
-    """Replaces a file as a whole; one that is worth nothing after a crash need not be `durable`."""
+    """Replaces a file as a whole; a file that is worth nothing after a crash need not be `durable`."""
     with whole_file(path, durable) as whole:
         for piece in content:
             whole.write(piece)

@@ -44,8 +44,8 @@ class OutputFile:
     path: Location | None
     format: OutputFormat
     csv_safe: bool = False  # for spreadsheets, which take a text such as `=1+2` for a formula
-    table: str | None = None  # with its kind, where it is one
-    run: tuple[str, int] | None = None  # that appends to a table: whose run, and the how-many-th
+    table: str | None = None  # the name of a table with its kind, where the output is one
+    run: tuple[str, int] | None = None  # the run that appends to a table: its state's name and its number
 
     @property
     def aside_path(self) -> Location | None:
@@ -54,7 +54,7 @@ class OutputFile:
 
 
 def means_folder(text: str) -> bool:
-    """Whether an `--out` names a folder: one that is there, or by its last letter, or by having no extension."""
+    """Whether an `--out` names a folder: it exists, ends in a slash, or has no extension."""
     if is_table(text):
         return False
     path = located(text)

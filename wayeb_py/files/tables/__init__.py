@@ -1,8 +1,8 @@
 """Tables with transactions of their own become event files, and detections a version of such a table.
 
 A text with the prefix of a kind names one: `delta:PATH`, `iceberg:CATALOG.TABLE`. The table's own log says which
-Parquet files make up its newest version, and our own reader reads those, in process and in tasks on Spark: a run sees
-one version, whatever is written meanwhile, and each column only where a pattern asks for it.
+Parquet files make up its newest version, and our own reader reads those, in process and in tasks on Spark. A run sees
+one version, whatever is written meanwhile, and reads a column only where a pattern needs it.
 
 *Not taken*: the Spark connectors of these formats: each fits one release of Spark, and handing its rows over would cost
 more than recognising them.
@@ -25,7 +25,7 @@ PREFIXES = ("delta:", "iceberg:")
 class Growth:
     """What a table has gained since a version: its files in the order in which they were written, with their rows."""
 
-    version: int  # up to which this goes
+    version: int  # the version that this goes up to
     files: tuple[tuple[EventFile, int], ...] = ()
 
 
@@ -59,7 +59,7 @@ def table_identity(text: str) -> str:
 
 
 def find_growth(text: str, since: int | None) -> Growth:
-    """What a table has gained since a version; of None, all that its newest version has.
+    """What a table has gained since a version; since None, all that its newest version has.
 
     Files that hold the same rows as others before them (`OPTIMIZE`, `rewrite_data_files`) add nothing. Raises DataError
     where rows were taken away or changed since then, or the table does not remember that version any more.

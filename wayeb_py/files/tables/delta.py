@@ -61,7 +61,7 @@ def find_delta_growth(name: str, since: int | None) -> Growth:
 
 
 def _grown(place: Location, since: int) -> Growth:
-    """The files of the versions after one, as far as the log has them; a version is whole, or not there."""
+    """The files of the versions after `since`, as far as the log has them; a version is whole, or not there."""
     files: list[tuple[EventFile, int]] = []
     version = since
     while (log := place / "_delta_log" / f"{version + 1:020}.json").exists():
@@ -106,7 +106,7 @@ def _open(place: Location) -> Any:
 
 
 def _files_of(table: Any) -> list[tuple[EventFile, int | None]]:
-    """The files of a version in the order in which they were written, with their rows as far as it knows."""
+    """The files of a version in the order in which they were written, with their rows as far as the log knows them."""
     actions = pa.table(table.get_add_actions(flatten=True))
     rows = [*zip(actions.to_pylist(), table.file_uris(), strict=True)]
     found = []

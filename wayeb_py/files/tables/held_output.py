@@ -91,7 +91,7 @@ class HeldOutput(ABC):
 
 
 def _held_type(type_: pa.DataType) -> pa.DataType:
-    """The type in which tables hold such values: times have microseconds, and there are no unsigned numbers."""
+    """The type in which tables hold values of a type: times have microseconds, and there are no unsigned numbers."""
     if pt.is_timestamp(type_):
         return pa.timestamp("us", type_.tz)
     if pt.is_unsigned_integer(type_):

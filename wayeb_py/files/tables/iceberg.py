@@ -20,7 +20,7 @@ from wayeb_py.files.tables.held_output import DIGEST, OURS, HeldOutput
 
 _COMMENT, _RUN = "comment", "wayeb.run"
 
-_CLIENTS = ("pyiceberg", "sqlalchemy", "requests", "botocore", "pyarrow")  # packages whose errors tell of a table
+_CLIENTS = ("pyiceberg", "sqlalchemy", "requests", "botocore", "pyarrow")  # packages whose errors are about a table
 
 def find_iceberg_files(name: str) -> Iterator[EventFile]:
     """The files of the table's newest snapshot, in the order in which they were written."""
@@ -52,7 +52,7 @@ def iceberg_identity(name: str) -> str:
 
 
 def find_iceberg_growth(name: str, since: int | None) -> Growth:
-    """The files that snapshots have added since one, by its number; a table without any is at 0."""
+    """The files that snapshots have added since snapshot number `since`; a table without any is at 0."""
     with _telling(name, "read"):
         table = _load(name)
         snapshot = table.current_snapshot()

@@ -1,6 +1,6 @@
 """A few events become detections in one call: keys, order, cells, codes and the step of a group, event after event.
 
-The loops for large batches run one after the other over a chunk, and a call of each costs as much as hundreds of
+The loops for large batches run one after the other over a chunk, and each call costs as much as hundreds of
 events; here one call does for each event what they do for all, and leaves the same state behind. Whatever is rare (an
 entity that is new, an event that is late or repeats a time, an output that is full) ends the call before its event has
 changed anything: the loops for large batches go on from there.
@@ -36,8 +36,8 @@ class FewRows(NamedTuple):
 
     key: I64
     numbers: F64  # NaN is missing
-    integers: I64  # or cells
-    absent: U8  # of integers: 1 where missing
+    integers: I64  # integers, or cells
+    absent: U8  # [integer]: 1 where missing
     room: int
 
 
@@ -61,10 +61,10 @@ class AxisCells(NamedTuple):
     column: I32
     first: I32
     always: I32  # thresholds that every value exceeds
-    missing: I32  # the cell of what is missing
+    missing: I32  # the cell of a missing value
     thresholds: F64
     whole_thresholds: I64
-    axes: I32  # those of the group, in its order
+    axes: I32  # the axes of the group, in its order
     first_map: I32
     maps: U16  # [first_map[nth axis] + cell] -> what the cell adds to the code
     cells: U16  # written: [axis * room + row]

@@ -1,9 +1,9 @@
 """Duos of vessels: a companion sails where its leader was some minutes ago, and they play scenes for two on the way.
 
 A leader makes voyages like any other vessel. Its companion follows in its wake, and leaves it for the manoeuvres of a
-table: how far ahead of its place in the wake it is, and how far to starboard, minute by minute. So the position of one
-relative to the other is always known, and no two vessels have to find each other on the open sea. *Not taken*: letting
-any two vessels meet, which would look the same and need a plan for both.
+table: how far ahead of its position in the wake it is, and how far to starboard, minute by minute. So the position of
+one relative to the other is always known, and no two vessels have to find each other on the open sea. *Not taken*:
+letting any two vessels meet, which would look the same and need a plan for both.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from wayeb_py.simulate.sea.scenes import HANDING_OVER, KN_IN_M_S, MEETING, NONE,
 KEEPING, CROSSING, RENDEZVOUS, PASSING, GOING_DARK, SUPPLYING, TOWING, DOUBLING = range(8)
 AGREED_SCENE = np.array([NONE, NONE, MEETING, NONE, MEETING, HANDING_OVER, NONE, NONE])
 
-A_DUO_FOR = 8  # vessels
+A_DUO_FOR = 8  # one duo for this many vessels
 # By crew: leader's and companion's type, leader's knots, minutes between them, what they agree on in turn.
 CREWS = (
     ("cargo", "cargo", (9.0, 10.5), 2, (KEEPING, CROSSING, RENDEZVOUS, PASSING, GOING_DARK)),
@@ -31,11 +31,11 @@ CREWS = (
     ("passenger", "pleasure", (9.0, 10.5), 2, (CROSSING, PASSING, RENDEZVOUS, KEEPING, GOING_DARK)),
 )
 LONGEST_MINUTES = 3
-SETTLED_TICKS = 6  # on a lane, before they play
-LANE_TICKS = {KEEPING: 66, TOWING: 10, DOUBLING: 14}  # after which it is clear what they do
-DARK_AFTER_TICKS, DARK_TICKS = 6, (65, 80)  # after the leader has left the meeting
+SETTLED_TICKS = 6  # ticks on a lane before they play
+LANE_TICKS = {KEEPING: 66, TOWING: 10, DOUBLING: 14}  # ticks after which it is clear what they do
+DARK_AFTER_TICKS, DARK_TICKS = 6, (65, 80)  # ticks after the leader has left the meeting
 
-# Minute; ahead of the companion's place, 1 beside the leader; to starboard, in steps of a course of 30 degrees.
+# Minute; how far ahead of the companion's position, 1 beside the leader; how far to starboard, in steps at 30 degrees.
 CROSSES = np.array(
     [
         (0, 0, 0), (4, 0.4, -2.6), (9, 1, -5.7), (11, 1, -5.2), (21, 1, 4.8), (23, 1, 5.3), (28, 0.6, 2.6), (34, 0, 0),
@@ -55,7 +55,7 @@ class Wake:
     track: F64
     course: F64
     heading: F64
-    lies: Bool  # at a berth
+    lies: Bool  # whether they lie at a berth
 
 
 class Duos:
@@ -68,11 +68,11 @@ class Duos:
         self.crew = np.arange(n) % len(CREWS)
         self.minutes: I64 = np.array([CREWS[crew][3] for crew in self.crew], np.int64)
         self.agreed = np.full(n, -1)
-        self.voyages = np.arange(n) // len(CREWS)  # crews of one kind begin at different places of the list
+        self.voyages = np.arange(n) // len(CREWS)  # crews of one kind begin at different entries of the list
         self.wakes: list[Wake] = []  # the newest first
-        self.step = np.full(n, -1)  # of a manoeuvre, from the lane on
+        self.step = np.full(n, -1)  # step of a manoeuvre, from the lane on
         self.lane_ticks = np.zeros(n, np.int64)
-        self.left_ticks = np.full(n, -1)  # since the leader left the meeting
+        self.left_ticks = np.full(n, -1)  # ticks since the leader left the meeting
 
     def types(self, role: int) -> I64:
         """The types of leaders (0) or companions (1)."""
@@ -122,7 +122,7 @@ class Duos:
 
 
 def course_and_kn(from_lon: F64, from_lat: F64, lon: F64, lat: F64) -> tuple[F64, F64]:
-    """The way from one tick to the next."""
+    """Course and speed from one tick to the next."""
     east_m = (lon - from_lon) * np.cos(np.radians(lat)) * METRES_A_DEGREE
     north_m = (lat - from_lat) * METRES_A_DEGREE
     return np.degrees(np.arctan2(east_m, north_m)) % 360, np.hypot(east_m, north_m) / (KN_IN_M_S * TICK_S)

@@ -19,14 +19,14 @@ from wayeb_py.arrays import F64, I64, Bool
 from wayeb_py.simulate.invented_sea import ISLANDS, METRES_A_DEGREE
 from wayeb_py.simulate.sea.scenes import TYPES, coast_lats
 
-FAIRWAY_DEG = 0.028  # of latitude, due north of a port: beyond the headlands on its sides
+FAIRWAY_DEG = 0.028  # degrees of latitude due north of a port: beyond the headlands on its sides
 SMALL_CRAFT = np.isin(TYPES, ("fishing", "pleasure", "sar"))
 EASTBOUND, WESTBOUND, BETWEEN = (48.487, 48.503), (48.515, 48.531), (48.486, 48.532)
 SLANTS = (1.4, 1.0, 0.6, 0.3)  # degrees of longitude a degree of latitude, the widest first
 MOST_OF_THE_WAY = 0.45
 OFF_SHORE_DEG = 0.012
 AROUND_ISLANDS_DEG = 0.02
-LOOKOUT_DEG = 0.12  # so far ahead a vessel sees an island
+LOOKOUT_DEG = 0.12  # how far ahead a vessel sees an island
 TO_THE_OPEN_M = 11_300.0  # from a port: where direct passages begin and end, beyond what counts as an approach
 MOST_ASIDE_DEG = 55.0  # from due north, on the way there
 ARCS_DEG = (22.0, -22.0, 13.0, -13.0, 5.0, -5.0)
@@ -55,24 +55,25 @@ def clear_of_shore(lon: F64, lat: F64, lane_lat: F64, way_deg: F64) -> F64:
 
 
 def clear_of_islands(lon: F64, lat: F64, lane_lat: F64, way_deg: F64) -> F64:
-    """The same for positions at sea."""
+    """As `clear_of_shore`, for positions at sea."""
 
     return _widest(lon, lat, lane_lat, way_deg, _off_islands)
 
 
 def merging_arc(random: np.random.Generator, way_deg: F64, is_north: Bool) -> F64:
-    """The angle to its bearing at which a passage between lane and place begins, to meet the lane in a bow."""
+    """The angle to its bearing at which a passage between a lane and a place begins, so that it meets the lane in a
+    bow."""
     most = MERGING_DEG * random.uniform(0.5, 1.0, len(way_deg))
     return np.asarray(np.sign(way_deg) * np.where(is_north, most, -most))
 
 
 def open_arc(random: np.random.Generator, lon: F64, lat: F64, to_lon: F64, to_lat: F64) -> F64:
-    """The same for passages over the open sea: any arc that is clear of the islands."""
+    """As `merging_arc`, for passages over the open sea: any arc that is clear of the islands."""
     arc, open_still = np.zeros(len(lon)), np.ones(len(lon), np.bool_)
     turned = np.where(random.random(len(lon)) < 0.5, -1.0, 1.0)
     scale = np.cos(np.radians(lat))
     for degrees in ARCS_DEG:
-        aside = np.tan(np.radians(degrees * turned) / 2) / 2  # of the way, where the arc is widest
+        aside = np.tan(np.radians(degrees * turned) / 2) / 2  # share of the way, where the arc is widest
         clear = open_still.copy()
         for share in np.linspace(0.1, 1.0, 10):
             bow = aside * 4 * share * (1 - share)

@@ -13,13 +13,13 @@ from wayeb_py.simulate.event_batches import metres_between
 from wayeb_py.simulate.sea.scenes import KN_IN_M_S, TICK_S, TYPES, shift
 
 WAITING, OUT, ALONGSIDE, HOME = range(4)
-A_PILOT_FOR = 24  # vessels
+A_PILOT_FOR = 24  # one pilot boat for this many vessels
 STATIONS = (9, 1, 7, 3, 10, 0, 8, 2, 5, 4, 6)  # ports, the first served first
 PILOT, SHIPS = TYPES.index("pilot"), [TYPES.index(name) for name in ("cargo", "tanker", "passenger")]
 OUT_KN, HOME_KN, FASTEST_SHIP_KN = 17.0, 13.0, 13.5
 CALLED_WITHIN_M, BESIDE_M = 5_500.0, 45.0
 STRAIGHT_DEG, BOARDING_TICKS = 5.0, 4
-AFTER_MS = 1_500  # a pilot boat's message comes so long after the ship's, or before it
+AFTER_MS = 1_500  # time between a pilot boat's message and the ship's
 
 
 class Pilots:
@@ -49,7 +49,8 @@ class Pilots:
     def move(
         self, at: tuple[F64, F64], ships: tuple[F64, F64, F64], ship_has_come: Bool, home: tuple[F64, F64]
     ) -> tuple[F64, F64]:
-        """Where pilot boats are after a tick; `ships` are longitude, latitude and track of those they serve."""
+        """Where pilot boats are after a tick; `ships` are longitude, latitude and track of the ships that they
+        serve."""
         lon, lat = at
         beside = shift(ships[0], ships[1], ships[2] + 90, np.full(self.n, BESIDE_M))
         homeward = (self.state == HOME) | ship_has_come
@@ -78,7 +79,7 @@ class Pilots:
 
 
 def _turn(port: I64) -> I64:
-    """Numbers the first at each port, the second, and so on, in the same way for pilots and for ships, to pair them."""
+    """Numbers the entries of each port 0, 1, 2, …, alike for pilots and for ships, to pair them."""
     order = np.argsort(port, kind="stable")
     at = port[order]
     index = np.arange(len(port))

@@ -1,4 +1,4 @@
-"""What can happen on a voyage over the invented sea: where, for how long, and how a vessel moves meanwhile.
+"""Defines what can happen on a voyage over the invented sea: where, for how long, and how a vessel moves meanwhile.
 
 A scene is a number, and what belongs to it stands in tables by scene: the patterns of `patterns/maritime` that occur in
 it, its sites, its length, the status that the crew sets, how often vessels of each type play it.
@@ -16,7 +16,7 @@ from wayeb_py.simulate.invented_sea import ANCHORAGES, METRES_A_DEGREE, WEST
 
 TYPES = ("cargo", "tanker", "passenger", "fishing", "sar", "pleasure", "pilot", "tug")
 FISHER = TYPES.index("fishing")
-TYPE_SHARES = (0.29, 0.14, 0.12, 0.25, 0.06, 0.14, 0.0, 0.0)  # of vessels that sail alone
+TYPE_SHARES = (0.29, 0.14, 0.12, 0.25, 0.06, 0.14, 0.0, 0.0)  # shares of the types among vessels that sail alone
 CRUISE_KN = ((9, 16), (8, 13), (12, 20), (6, 10), (14, 22), (6, 16), (12, 17), (5, 7))  # by type
 STATUSES = ("under way", "at anchor", "moored", "fishing", "not under command")
 UNDER_WAY, AT_ANCHOR, MOORED, FISHING, NOT_UNDER_COMMAND = range(5)
@@ -41,10 +41,10 @@ SCENE_PATTERNS: tuple[tuple[str, ...], ...] = (
     ("DraggingAnchor",),
     ("SpeedingInZone",),
     ("StoppedOverCable",),
-    (),  # what two vessels do at a meeting is their own: see `sea.duos`
+    (),  # `sea.duos` says what two vessels do at a meeting
     (),
 )
-SCENE_SHARES = np.array(  # [type, scene]: of voyages of vessels that sail alone
+SCENE_SHARES = np.array(  # [type, scene]: share among voyages of vessels that sail alone
     [
         [0.20, 0.26, 0.06, 0.00, 0.00, 0.08, 0.04, 0.02, 0.06, 0.06, 0.08, 0.06, 0.08, 0.00, 0.00],
         [0.16, 0.32, 0.06, 0.00, 0.00, 0.08, 0.02, 0.02, 0.06, 0.06, 0.12, 0.04, 0.06, 0.00, 0.00],
@@ -57,7 +57,7 @@ SCENE_SHARES = np.array(  # [type, scene]: of voyages of vessels that sail alone
     ]
 )
 COASTING_TICKS = (10, 16)
-SCENE_TICKS = np.array(  # [scene]: least and most
+SCENE_TICKS = np.array(  # [scene]: least and most ticks
     [
         [0, 1], [42, 180], [6, 25], [20, 120], [6, 30], [13, 60], [6, 7], [*COASTING_TICKS], [8, 9], [9, 10], [8, 20],
         [5, 6], [6, 20], [25, 60], [128, 150],
@@ -72,7 +72,7 @@ TRAWLING_SITES = np.array(
     [(-4.45, 48.80), (-4.55, 48.80), (-4.86, 48.86), (-4.84, 48.88), (-4.14, 48.87), (-4.11, 48.95)]
 )
 TRAWLING_RADIUS_M = 1900.0
-# Each the southern end of a crossing; and the areas that are crossed.
+# The southern end of each crossing, and the area that is crossed.
 TRESPASSING_SITES = np.array([(-4.56, 48.575), (-4.57, 48.60), (-4.93, 48.611)])
 TRESPASSED = ("Seagrass Corner", "Seagrass Corner", "Bird Rock")
 SPEEDING_SITES = np.array([(-4.65, 48.915)])
@@ -98,7 +98,7 @@ def choose_scenes(random: np.random.Generator, types: I64) -> I64:
 
 
 def choose_sites(random: np.random.Generator, scene: I64) -> tuple[F64, F64, I64]:
-    """Where it happens, and the number of the site among those of its scene."""
+    """Where a scene happens, and the number of the site among those of its scene."""
     k = len(scene)
     lot = random.uniform(-1, 1, (2, k))
     # The open sea, far from ports and shores.

@@ -12,7 +12,7 @@ from wayeb_py.arrays import F64, I64, Bool
 from wayeb_py.simulate.invented_sea import METRES_A_DEGREE
 from wayeb_py.simulate.sea.scenes import KN_IN_M_S, TICK_S, TYPES
 
-A_TRANSIT_FOR = 8  # vessels
+A_TRANSIT_FOR = 8  # one passing ship for this many vessels
 KINDS = [TYPES.index(name) for name in ("cargo", "tanker", "cargo", "passenger")]
 KNOTS = np.array([(11.0, 17.0), (10.0, 14.0), (11.0, 17.0), (15.0, 21.0)])
 WEST_END, EAST_END = -5.5, -3.45
@@ -21,7 +21,7 @@ AWAY_TICKS = (70, 300)
 
 
 class Transits:
-    """The passing ships by number; `vessel` are their numbers among the vessels."""
+    """The passing ships by number; `vessel` holds their numbers among all vessels."""
 
     def __init__(self, n_vessels: int, first: int, random: np.random.Generator) -> None:
         n = n_vessels // A_TRANSIT_FOR
@@ -50,11 +50,11 @@ class Transits:
         return self.lon, self._lat(self.lon)
 
     def unheard(self) -> Bool:
-        """Those that are beyond the ends."""
+        """The ships that are beyond the ends."""
         return np.asarray(self.away > 0)
 
     def _lat(self, lon: F64) -> F64:
-        """Past the north of the sea, and round its western corner."""
+        """The latitude of the lanes: past the north of the sea, and round its western corner."""
         lane = np.where(self.sense > 0, EASTBOUND_LAT, WESTBOUND_LAT) + self.lane
         corner = 0.30 * np.clip(-4.55 - lon, 0, None) ** 1.8
         east = 0.05 * np.clip(lon + 4.3, 0, None)

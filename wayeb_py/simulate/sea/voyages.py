@@ -1,7 +1,7 @@
 """Vessels sail over the invented sea: from port to lane to site to lane to port, a tick a minute.
 
 This file moves the vessels; `maritime` makes their messages and records what happens; `passages` says where a passage
-leads. A vessel steers for a point ahead and turns towards it by so many degrees a minute, so that its track bends where
+leads. A vessel steers for a point ahead and turns towards it by a few degrees a minute, so that its track bends where
 one passage meets the next. Only close to its destination does it turn at once.
 """
 
@@ -51,19 +51,19 @@ from wayeb_py.simulate.sea.transits import Transits
 # The parts of a voyage, in order.
 IN_PORT, ALONG_SHORE, TO_LANE, ALONG_LANE_OUT, TO_SITE, AT_SITE, FROM_SITE, ALONG_LANE_IN, TO_PORT = range(9)
 ON_LANE = (ALONG_LANE_OUT, ALONG_LANE_IN)
-LED = 9  # or with another vessel, which says where
+LED = 9  # the phase of a vessel that another one leads
 
 TICK_MS = 60_000
 SLOW_KN, SLOW_WITHIN_M = 4.5, 1500.0  # close to a port
 HIDDEN_KN = 5.0  # faster than usual, when no receiver hears
-CALL_MESSAGES = 3  # at the berth
-AHEAD_DEG = 0.03  # of longitude: what a vessel on a lane steers for
+CALL_MESSAGES = 3  # messages at the berth
+AHEAD_DEG = 0.03  # how far ahead, in longitude, a vessel on a lane steers
 MOST_TURN_DEG = 24.0  # in a minute
 TURNS_AT_ONCE_M = 2500.0  # closer than this to where it goes
 JOINS_WITHIN_M = 900.0  # one passage ends here before the next, so that the turn is not overshot
 FORGET_RATE = 0.08  # departures at which the crew forgets to change the status
 SHORT_OF_SITE_M = 3_000.0
-OUTER_PORTS = 2  # at either end of the coast, between which leaders of duos sail
+OUTER_PORTS = 2  # ports at either end of the coast, between which leaders of duos sail
 NEVER = 1 << 60
 
 
@@ -83,12 +83,12 @@ class Voyages:
         self.type = random.choice(len(TYPES), n, p=TYPE_SHARES)
         least, most = np.array(CRUISE_KN, dtype=np.float64)[self.type].T
         self.cruise_kn = random.uniform(least, most)
-        self.lane_lat = lane_of(random, self.type, np.ones(n))  # of the present direction
+        self.lane_lat = lane_of(random, self.type, np.ones(n))  # the lane of the present direction
         self.meander = random.uniform(0, 1, n)
         self.port = random.integers(0, self.n_mainland, n)
         self.destination = self.port.copy()
         self.scene = np.zeros(n, np.int64)
-        self.site = np.zeros(n, np.int64)  # among those of its scene
+        self.site = np.zeros(n, np.int64)  # its number among the sites of its scene
         self.site_lon, self.site_lat = np.zeros(n), np.zeros(n)
         self.phase = np.full(n, IN_PORT)
         self.remaining = random.integers(0, 240, n)  # ticks in port, along the shore, or at the site
@@ -106,16 +106,16 @@ class Voyages:
         self.speed_kn = np.zeros(n)
         self.skew = np.zeros(n)  # between heading and course while drifting; the turning sense of a search
         self.left = np.zeros(n, np.bool_)  # the port is behind
-        self.forgets = np.zeros(n, np.bool_)  # to say that it is under way
+        self.forgets = np.zeros(n, np.bool_)  # whether the crew forgets to say that it is under way
         self.called_ms = np.zeros(n, np.int64)  # when the approach to the present port began; 0 if there was none
         self.berthed = np.full(n, CALL_MESSAGES)  # messages since it came to the berth
         self.hides = np.zeros(n, np.bool_)  # goes faster while it is silent
-        self.last_ms = np.zeros(n, np.int64)  # of the last message
-        self.began_ms = np.zeros(n, np.int64)  # of the first message of a scene or an approach; 0 if there is none yet
+        self.last_ms = np.zeros(n, np.int64)  # time of the last message
+        self.began_ms = np.zeros(n, np.int64)  # time of the first message of a scene or an approach; 0 before it
         self.duos = Duos(n)
         self.pilots = Pilots(n, 2 * self.duos.n)
         self.transits = Transits(n, 2 * self.duos.n + self.pilots.n, random)
-        self.duo_of = np.full(n, -1)  # of leaders
+        self.duo_of = np.full(n, -1)  # [vessel]: the duo that it leads
         self.duo_of[self.duos.leader] = np.arange(self.duos.n)
         self._sign_on()
         self.now = 0
@@ -149,7 +149,7 @@ class Voyages:
         noise = random.standard_normal((3, n), dtype=np.float32)
         self.remaining -= 1
         arrived = ~sailing & (self.remaining <= 0)
-        self.speed_kn = np.abs(noise[0]) * 0.08  # of those that lie still
+        self.speed_kn = np.abs(noise[0]) * 0.08  # the speed of vessels that lie still
         self._sail(np.flatnonzero(sailing), noise, arrived)
         self._follow_shore(np.flatnonzero(self.phase == ALONG_SHORE))
         self._play_scene(np.flatnonzero(self.phase == AT_SITE))
@@ -197,7 +197,7 @@ class Voyages:
         self.lon[who], self.lat[who], self.phase[who] = lon, lat, phase
 
     def _sail(self, who: I64, noise: npt.NDArray[np.float32], arrived: Bool) -> None:
-        """Towards the next point of the voyage, slowly near a port."""
+        """Sails towards the next point of the voyage, slowly near a port."""
         phase = self.phase[who]
         scale = np.cos(np.radians(self.lat[who])) * METRES_A_DEGREE
         left_m = metres_between(self.lon[who], self.lat[who], self.to_lon[who], self.to_lat[who])
@@ -247,7 +247,7 @@ class Voyages:
         return lane_lat_at(lon, self.lane_lat[who], self.meander[who])
 
     def from_port_m(self, who: I64) -> F64:
-        """How far vessels are that sail straight north from their ports."""
+        """How far vessels that sail straight north are from their ports."""
         return np.abs(self.port_lat[self.port[who]] - self.lat[who]) * METRES_A_DEGREE
 
     def _follow_shore(self, who: I64) -> None:
@@ -295,7 +295,7 @@ class Voyages:
         self._moor(who[phase == TO_PORT], began_ms[phase == TO_PORT])
 
     def _head_for(self, who: I64, phase: int) -> None:
-        """Where the next passage leads, and in which bow."""
+        """Chooses where the next passage leads, and in which bow."""
         if not len(who):
             return
         self.phase[who] = phase
@@ -313,7 +313,7 @@ class Voyages:
         self._bow(who, phase)
 
     def _head_by_lane(self, who: I64, phase: int) -> None:
-        """A passage leaves a lane, or joins it, in the direction in which the vessel sails."""
+        """Lets a passage leave a lane, or join it, in the direction in which the vessel sails."""
         if phase in (TO_LANE, FROM_SITE):
             self._join_lane(who, phase)
             return
@@ -325,7 +325,7 @@ class Voyages:
         self.to_lon[who], self.to_lat[who] = before, self._lane_lat(who, before)
 
     def _head_over_sea(self, who: I64, phase: int) -> None:
-        """From the port to open water, to the site, and back to open water off the port of destination."""
+        """Leads from the port to open water, to the site, and back to open water off the port of destination."""
         port = self.port[who] if phase in (TO_LANE, ALONG_LANE_OUT) else self.destination[who]
         site_lon, site_lat = self.site_lon[who], self.site_lat[who]
         lon, lat = open_water(self.port_lon[port], self.port_lat[port], site_lon, site_lat)
@@ -340,7 +340,7 @@ class Voyages:
             self.began_ms[who] = self.last_ms[who]
 
     def _bow(self, who: I64, phase: int) -> None:
-        """How a passage bends."""
+        """Chooses how a passage bends."""
         to_lon = np.where(self.has_via[who] & (phase == TO_PORT), self.via_lon[who], self.to_lon[who])
         to_lat = np.where(self.has_via[who] & (phase == TO_PORT), self.via_lat[who], self.to_lat[who])
         leaves_fairway = self.has_via[who] & (phase == TO_LANE)

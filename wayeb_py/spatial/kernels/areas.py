@@ -22,7 +22,7 @@ class AreaCells(NamedTuple):
     """Cells that an area covers (state 1), that none covers (0), and that have edges (2).
 
     A cell with edges is a node again, child[cell], or has an entry for each area with an edge in it, entry_first[cell]
-    to entry_first[cell + 1]: whose it is, whether it holds the cell's south-west corner, and its edges there.
+    to entry_first[cell + 1]: the area, whether it holds the cell's south-west corner, and its edges there.
     """
 
     bounds: F64  # west, south, east, north
@@ -44,7 +44,7 @@ class AreaCells(NamedTuple):
 def _ray_meets(px, py, ax, ay, bx, by):  # type: ignore[no-untyped-def]
     """1 where the ray from p to the east crosses the edge, 2 where p is on the edge, else 0.
 
-    Of an edge's ends only the upper one counts as above the ray, so that a ray through a vertex crosses once.
+    Only the upper end of an edge counts as above the ray, so that a ray through a vertex crosses once.
     """
     if ax < px and bx < px:
         return 0

@@ -38,7 +38,7 @@ def is_beyond(ball, corners, node):  # type: ignore[no-untyped-def]
 
 @inlined
 def begin_walk(boxes, stack):  # type: ignore[no-untyped-def]
-    """Puts the root on the stack; the stack's top."""
+    """Puts the root on the stack; returns the stack's top."""
     stack[0, 0], stack[0, 1] = boxes.level_first.shape[0] - 2, 0
     return 0
 

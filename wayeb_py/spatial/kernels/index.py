@@ -1,4 +1,4 @@
-"""The compiled loops behind near, inside and distance: arrays in, arrays out.
+"""The compiled loops of near, inside and distance: arrays in, arrays out.
 
 A position becomes a point on the unit sphere, and distances are compared as chords through it, which grow with the
 great-circle distance. So the poles and the antimeridian are places like any other, and a candidate needs no
@@ -60,7 +60,7 @@ def metres(chord):  # type: ignore[no-untyped-def]
 
 @subroutine
 def chords(reach_m):  # type: ignore[no-untyped-def]
-    """A chord that is surely at most so long on the ground, and one that surely is longer."""
+    """A chord that is surely at most `reach_m` long on the ground, and one that surely is longer."""
     if reach_m < 0.0:
         return -1.0, 0.0
     half = reach_m / EARTH_RADIUS_M / 2.0

@@ -12,7 +12,7 @@ from wayeb_py.kernels.structs import I32, I64, U8, struct
 from wayeb_py.spatial.kernels.index import matrix
 from wayeb_py.spatial.kernels.sides import side
 
-SLACK = 1e-9  # of a cell: an edge that passes so near belongs to the cell too, whatever rounding says
+SLACK = 1e-9  # share of a cell: an edge that passes this near belongs to the cell too, whatever rounding says
 
 
 @subroutine
@@ -33,7 +33,7 @@ def _columns(ax, ay, bx, by, south, north, west, wide, k):  # type: ignore[no-un
 
 @nb.njit(nogil=True)
 def _listed(inside):  # type: ignore[no-untyped-def]
-    """The areas that are inside as a list with room for all, the place of each in it or -1, and how many there are."""
+    """The areas that are inside as a list with room for all, the index of each in it or -1, and their number."""
     held, slot = np.empty(inside.shape[0], dtype=np.int32), np.full(inside.shape[0], -1, dtype=np.int32)
     n_held = 0
     for area in range(inside.shape[0]):
@@ -121,7 +121,7 @@ def divide(edges, place_of, box, west, south, wide, high, k, wanted, into):  # t
     for nth in range(box.live.shape[0]):
         box.live_of[box.live[nth]] = nth
     # The areas that hold the south-west corner of the row's first cell, and of this cell: lists, since a million areas
-    # may be alive of which a few hold any one corner; slot[area] is its place in the list, or -1.
+    # may be alive of which a few hold any one corner; slot[area] is its index in the list, or -1.
     at_row, row_slot, n_at_row = _listed(box.inside)
     held, slot, n_held = _listed(box.inside)
     has_edges = np.full(box.live.shape[0], -1, dtype=np.int64)

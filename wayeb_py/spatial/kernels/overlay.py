@@ -30,7 +30,7 @@ def _judge_rectangle(decide, question, x0, y0, x1, y1, nodes, state, below, stac
     """NO or YES where all cells that a rectangle touches say so, BOTH where they differ or one cannot say.
 
     decide(cell, question) answers for a cell that has no answer for all of it and no node below it; where it says
-    AS_ANY of one, so does this.
+    AS_ANY of a cell, so does this.
     """
     is_yes, is_no, is_any = False, False, False
     top = 0
@@ -65,7 +65,7 @@ def _judge_rectangle(decide, question, x0, y0, x1, y1, nodes, state, below, stac
 
 @subroutine
 def _decide_near(cell, question):  # type: ignore[no-untyped-def]
-    """By the candidates of a cell: what the chord to the rectangle's centre says of all of the rectangle."""
+    """Decides by the candidates of a cell: what the chord to the rectangle's centre says about the whole rectangle."""
     (qx, qy, qz), radius, enough, beyond, cells, arcs = question
     listed = np.int64(-1 - cells.below[cell])
     nearest = np.inf
@@ -109,7 +109,7 @@ def judge_near(rectangles, cells, arcs, reach_m, judged):  # type: ignore[no-unt
 
 @subroutine
 def _decide_inside(cell, question):  # type: ignore[no-untyped-def]
-    """BOTH where an edge of a cell may run through the rectangle; where none does, it is all one."""
+    """BOTH where an edge of a cell may run through the rectangle; AS_ANY where none does."""
     x0, y0, x1, y1, cells = question
     edges = cells.leaf_edges
     first, end = cells.entry_first[cell], cells.entry_first[cell + 1]

@@ -21,7 +21,7 @@ def find_cells(lon, lat, south, cell_deg, n_lon, n_lat, cell_first, cell):  # ty
         cell[row] = -1
         if is_position(lon[row], lat[row]):
             around = lon[row] - 360.0 * math.floor((lon[row] + 180.0) / 360.0) + 180.0
-            # Just west of 180 rounding may give a hair less than nothing.
+            # Just west of 180, rounding may give slightly less than 0.
             column = min(n_lon - 1, max(0, np.int64(math.floor(around / cell_deg))))
             line = np.int64(math.floor((lat[row] - south) / cell_deg))
             if 0 <= line < n_lat:
@@ -31,7 +31,7 @@ def find_cells(lon, lat, south, cell_deg, n_lon, n_lat, cell_first, cell):  # ty
 
 
 class PointLists(NamedTuple):
-    """The points that may be within reach of somewhere in a cell: place[first[cell] : first[cell + 1]]."""
+    """The points that may be within reach of a position in a cell: place[first[cell] : first[cell + 1]]."""
 
     first: I64
     place: I32

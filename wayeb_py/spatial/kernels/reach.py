@@ -1,4 +1,4 @@
-"""The compiled loops of `near` with a fixed distance: cells of which every position is within reach, or none, or some.
+"""The compiled loops of `near` with a fixed distance: cells in which every position is within reach, or none, or some.
 
 Distances through space obey the triangle inequality. So the distance at a cell's centre, with that from the centre to
 the corners, decides for the whole cell; where it does not, the pieces that might decide are looked up.
@@ -36,7 +36,7 @@ def centre(west, south, wide, high):  # type: ignore[no-untyped-def]
 def _candidates(cx, cy, cz, reach, most, boxes, arcs, stack, found, n_found):  # type: ignore[no-untyped-def]
     """Appends the pieces that may be at most the chord `reach` from c, up to `most`; no chord has to be exact here.
 
-    Returns how many there are then, and how many nodes of the tree the search looked at.
+    Returns how many pieces there are now, and how many nodes of the tree the search looked at.
     """
     top, n_steps = begin_walk(boxes, stack), 0
     while True:
@@ -58,7 +58,7 @@ def judge_cells(cells, boxes, arcs, reach_m, most, most_steps, state, n_candidat
 
     cells[cell] = (west, south, wide, high). In the last case the kernel has to look at n_candidates[cell] pieces, at
     most one more than `most`. Returns how many nodes of the tree it looked at; it stops where these are more than
-    `most_steps`, and not all cells are judged then.
+    `most_steps`, and then has not judged all cells.
     """
     boxes, arcs = TreeBoxes(*boxes), Arcs(*arcs)
     stack, squares = np.empty((STACK, 2), dtype=np.int64), np.empty(STACK, dtype=np.float64)
@@ -108,7 +108,7 @@ def list_candidates(cells, boxes, arcs, reach_m, most_steps, first, candidate): 
 
 
 class ReachCells(NamedTuple):
-    """Cells of which every position is within reach (state 1), or none (0), or some (2)."""
+    """Cells in which every position is within reach (state 1), or none (0), or some (2)."""
 
     bounds: F64  # west, south, east, north
     nodes: Matrix

@@ -1,4 +1,4 @@
-"""The grid on the sphere, as compiled loops ask it: bands of latitude, cut into cells that are fewer toward the poles.
+"""The grid on the sphere, for compiled loops: bands of latitude, cut into cells that are fewer toward the poles.
 
 A cell is one number: its level, its band, and how many cells it lies east of the prime meridian. The antimeridian is a
 border of cells like any other. `spatial.sphere_grid` lays the grid out; pairs and joins on distance search it.
@@ -22,7 +22,7 @@ def cell_of(level, band, nth):  # type: ignore[no-untyped-def]
 
 @nb.njit(nogil=True, inline="always")
 def around(lon):  # type: ignore[no-untyped-def]
-    """A longitude from 0 to below 360, of one from -360 to 360."""
+    """A longitude from -360 to 360 becomes one from 0 to below 360."""
     if lon < 0.0:
         lon += 360.0
     return lon - 360.0 if lon >= 360.0 else lon
@@ -44,9 +44,9 @@ def band_of(lat, height, n_bands):  # type: ignore[no-untyped-def]
 
 @nb.njit(nogil=True, inline="always")
 def columns_within(lon, wide, per_degree, n_cells):  # type: ignore[no-untyped-def]
-    """The first and the last cell of a band within so many degrees of a longitude; `wrapped` brings each into the band.
+    """The first and the last cell of a band within `wide` degrees of a longitude; `wrapped` brings each into the band.
 
-    All of them where the search goes all around, each once.
+    All cells of the band, each once, where the search goes all around.
     """
     west, last = np.int64(0), n_cells - 1
     if 2.0 * wide * n_cells < 360.0 * (n_cells - 1):
@@ -59,5 +59,5 @@ def columns_within(lon, wide, per_degree, n_cells):  # type: ignore[no-untyped-d
 
 @nb.njit(nogil=True, inline="always")
 def wrapped(nth, n_cells):  # type: ignore[no-untyped-def]
-    """The cell that is so many cells east, across the meridian where the grid begins."""
+    """The nth cell east, counted on across the meridian where the grid begins."""
     return nth + n_cells if nth < 0 else nth - n_cells if nth >= n_cells else nth

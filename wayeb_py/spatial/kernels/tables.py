@@ -1,4 +1,4 @@
-"""The compiled loop of `lookup`: of the places within reach the nearest that has a row for the time."""
+"""The compiled loop of `lookup`: the nearest of the places within reach that has a row for the time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def find_rows(ts, first, place, distance_m, time_first, time, valid, found):  # 
     """found[row] = the number of the table's row that is nearest and valid, -1 if none is.
 
     Places within reach are place[first[row] : first[row + 1]]; the times of a place, ascending, are
-    time[time_first[place] : time_first[place + 1]], and one is valid from itself until less than `valid` later.
+    time[time_first[place] : time_first[place + 1]], and each is valid from itself until less than `valid` later.
     """
     for row in range(ts.shape[0]):
         found[row] = -1

@@ -68,7 +68,7 @@ def _meets_any(ax, ay, bx, by, least, boxes, edges, stack):  # type: ignore[no-u
 def meet_edges(ways, least, boxes, edges, met):  # type: ignore[no-untyped-def]
     """met[nth] = 1 where a way meets an edge at any turn of the earth; ways that are not 2 before are skipped.
 
-    ways[nth] = (lon, lat, lon, lat). With `least` 1 every point in common counts, with 2 only one after the begin.
+    ways[nth] = (lon, lat, lon, lat). With `least` 1 every common point counts, with 2 only one after the beginning.
     A box is (west, south, east, north) of the edges below a node.
     """
     boxes = TreeBoxes(*boxes)
@@ -90,7 +90,7 @@ def meet_edges(ways, least, boxes, edges, met):  # type: ignore[no-untyped-def]
 
 @subroutine
 def _bend(wide, high, south, north):  # type: ignore[no-untyped-def]
-    """As `shapes._bends`: how far a way over so many degrees can run beside the arc between its ends, in radians."""
+    """As `shapes._bends`: how far a way over these degrees can run beside the arc between its ends, in radians."""
     lon, lat = math.radians(abs(wide)), math.radians(abs(high))
     highest = math.radians(min(90.0, max(abs(south), abs(north))))
     lowest = 0.0 if south * north < 0.0 else math.radians(min(abs(south), abs(north)))

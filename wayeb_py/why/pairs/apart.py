@@ -1,6 +1,6 @@
 """How near two entities came, and why an event of one of them does not count for the pair.
 
-The operator of pairs runs once more, with a reach around the earth and everything fresh: it gives all events of the
+The operator of pairs runs again, with a reach around the earth and everything fresh: it gives all events of the
 two, each with the distance and with the age of both entities' newest events.
 """
 
@@ -52,7 +52,7 @@ class TwoTracks:
         return after - 1 if after else None
 
     def apart_at(self, row: int, n_encounters: int) -> Apart:
-        """Why the event does not count for the pair, which met so many times."""
+        """Why the event does not count for the pair, which met `n_encounters` times."""
         distance_m, is_fresh = self.events.pairs.distance_m, self._is_fresh
         older = np.maximum(*self._ages)
         closest = int(np.argmin(np.where(is_fresh, distance_m, np.inf)))

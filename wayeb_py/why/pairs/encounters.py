@@ -59,11 +59,11 @@ class Encounters(Words):
     pairs: PairChunk  # the chunk, which also knows whose events they are
     first: dict[Two, tuple[int, int]]  # by pair: first row, and the row after the last
     names: list[Two]  # [word]
-    sent: dict[m.Role, Mapping[str, I64]]  # by key: when it sent anything, in order
+    sent: dict[m.Role, Mapping[str, I64]]  # by key: the times of its events, in order
     reached: dict[m.Role, int]  # the greatest time of the stream of a and of b
 
     def who(self, row: int) -> tuple[str, str | None]:
-        """The two whose event it is."""
+        """The two entities of an event."""
         return self.names[int(self.chunk.entity[row])]
 
     def sender(self, row: int) -> str | None:
@@ -167,7 +167,7 @@ def _in_time(part: StreamPart, table: pa.Table) -> tuple[Arrived, Entities]:
 
 
 def _measure_places(pattern: m.Pattern, values: PairValues, chunk: PairChunk) -> None:
-    """How far each is from the places that `near` asks about: a pattern does not need the distance, a reader does."""
+    """How far each is from the places of `near`: a pattern does not need the distance, a reader does."""
     for part in walk(pattern.regex) if len(chunk.ts) else ():
         if isinstance(part, m.HoldsOf) and isinstance(part.operand, m.Near):
             to = part.operand.places
@@ -202,7 +202,7 @@ class _Kept(Cohort):
             "row": chunk.row, "a": chunk.at["a"], "b": chunk.at["b"], "distance_m": chunk.distance_m,
         }  # fmt: skip
         for name, values in columns.items():
-            self._columns[name].append(values[rows])  # a copy: the arrays are overwritten by what comes next
+            self._columns[name].append(values[rows])  # a copy: the next chunk overwrites the arrays
         return []
 
     def name(self, number: int) -> Two:

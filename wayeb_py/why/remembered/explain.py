@@ -1,8 +1,8 @@
 """Why a pattern that remembers events was detected at an event, or how far it got and which comparison failed.
 
-Of a match, each event is shown with the letter that read it, what it is called, and the values that the letter asked
-for, those of named events and of the match so far among them. Otherwise the way that came closest, the event that
-stopped it, and what should have held.
+For a match, it shows each event with the letter that read it, its name, and the values that the letter
+used, including those of named events and of the match so far. Otherwise it shows the way that came closest, the event
+that stopped it, and what should have held.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from wayeb_py.why.shortfall import nearest
 
 @dataclass(frozen=True, slots=True)
 class Closest:
-    """The way that came closest: what to say of it, how many steps it has, and what stopped it."""
+    """The way that came closest: its text, how many steps it has, and what stopped it."""
 
     text: str
     way: Way | None = None

@@ -1,4 +1,4 @@
-"""What letters ask of a run, at one event: values of named events and of the match so far, by the rows themselves.
+"""Computes what letters need of a run at one event, from the rows: values of named events and of the match so far.
 
 The engine keeps a number for each question and forgets the events (`register_programs`). Here all events are there, and
 a run is where it began and which rows it has named: every value is computed from these. Values of one event come from
@@ -32,7 +32,7 @@ _COMPARE: dict[str, Any] = {
 
 
 class RunValues:
-    """Evaluates what the letters of one pattern ask, over some words."""
+    """Evaluates what the letters of one pattern need, over some words."""
 
     def __init__(self, words: Words) -> None:
         self._words = words
@@ -48,7 +48,7 @@ class RunValues:
                 return any(self.holds(operand, row, named, start, marks) for operand in operands)
             case Marked(register):
                 return register in marks
-            case OfRun(asked):  # before its names are given a letter reads nothing
+            case OfRun(asked):  # before its names are given, a letter reads nothing
                 given = all(part.register in named for part in walk(asked) if isinstance(part, OfRegister))
                 return given and self.holds(asked, row, named, start, marks)
             case _ if not remembers(predicate):
@@ -63,7 +63,7 @@ class RunValues:
         self, test: m.Compare, comparator: str, left: m.Value, right: m.Value, row: int, named: Named, start: int
     ) -> bool:
         one = asks_one_event(test)
-        if one is not None:  # it was decided at the event that it asks for, in the types of that event
+        if one is not None:  # it was decided at the event that it uses, in the types of that event
             there = named[one] if isinstance(one, str) else start
             return bool(self._words.values.holds(_of_one_event(test), self._words.chunk)[there])
         a, b = self.value(left, row, named, start), self.value(right, row, named, start)
@@ -93,7 +93,7 @@ class RunValues:
         return _cell(words.values.column(value, chunk), row)
 
     def texts(self, predicate: m.Predicate, row: int, named: Named, start: int) -> dict[str, str]:
-        """What a predicate asks of the run, each with its value."""
+        """What a predicate needs of the run, each with its value."""
         found: dict[str, str] = {}
         for part in walk(predicate):
             if isinstance(part, m.At):

@@ -1,7 +1,7 @@
-"""The ways of a pattern that remembers, followed event by event: which is a match, which came closest and what failed.
+"""Follows the ways of a pattern that remembers event by event: which is a match, which came closest and what failed.
 
-A way is a run of the automaton over marked letters (`compiler/runs/registers`) with the rows that it has named. All of
-them are followed from every start inside of the window; ways that are alike in state, start and names are one.
+A way is a run of the automaton over marked letters (`compiler/runs/registers`) with the rows that it has named. The
+search follows all of them from every start inside the window; ways with the same state, start and names are one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from wayeb_py.why.pattern_events import PatternEvents
 from wayeb_py.why.remembered.run_values import RunValues
 from wayeb_py.why.runs import Room
 
-MOST_WAYS = 20_000  # at one event
+MOST_WAYS = 20_000  # the most ways at one event
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Way:
 class Ended:
     """What became of all ways at a row."""
 
-    accepting: Way | None  # that of the latest start
+    accepting: Way | None  # the accepting way with the latest start
     alive: tuple[Way, ...]
     stopped: tuple[Way, ...]  # at this row, as they were before it
 
@@ -61,9 +61,9 @@ class WayFollower:
         self._symbols = _by_cell(over.compiled)
 
     def follow(self, begin: int, row: int, room: Room) -> Ended:
-        """All ways from the row `begin` on, at another one; `room` counts rows from `begin`.
+        """What became of all ways from the row `begin` on, at `row`; `room` counts rows from `begin`.
 
-        Where a pattern does not report every match, what was reported before ends the others that it says.
+        Where a pattern does not report every match, an earlier report ends the ways that it excludes.
         """
         which = self.over.pattern.which
         ways: list[Way] = []

@@ -1,6 +1,6 @@
 """The options of `learn` and `forecast` that choose patterns and events become compiled patterns, paths and a period.
 
-By default a command takes the patterns of which the files declare forecasts, or all where they declare none.
+By default a command takes the patterns for which the files declare forecasts, or all where they declare none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class HistoryOptions:
-    """Which patterns, and which of the events."""
+    """The options that choose patterns and events."""
 
     since: Since = None
     until: Until = None

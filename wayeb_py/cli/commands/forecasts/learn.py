@@ -54,7 +54,7 @@ def learn_models(
 
 
 def told_of(model: Model) -> dict[str, object]:
-    """What was chosen, as plain values."""
+    """What `learn` chose for a model, as plain values."""
     return {
         "pattern": model.automaton.name,
         "order": model.choice.order,
@@ -69,7 +69,7 @@ def told_of(model: Model) -> dict[str, object]:
 
 
 def render(model: Model) -> str:
-    """What was chosen, in a few lines."""
+    """What `learn` chose for a model, in a few lines."""
     told = told_of(model)
     sizes = f"{told['states']:,} states, {told['contexts']:,} contexts, {told['nodes']:,} nodes of both"
     lines = [f"{model.automaton.name}: {told['matches']:,} matches, {sizes}"]
