@@ -1,4 +1,5 @@
-"""How fast the engine is, as ratios to something that runs beside it on the same machine, with answers checked."""
+"""Measures how fast the engine is, as ratios to something that runs beside it on the same machine; checks the
+answers."""
 
 import os
 from pathlib import Path

@@ -45,7 +45,7 @@ def run(
     failed, not_run = [], []
     began = time.monotonic()
     for number, entry in enumerate(chosen):
-        # Of the full size nothing is known: it is some ten times the usual one.
+        # Nothing is known about the full size: it is some ten times the usual one.
         expected_s = [one.seconds(size) or 10 * one.usual_s for one in chosen]
         spent_s = time.monotonic() - began
         # A machine that has been slower than expected so far will stay so.

@@ -2,7 +2,7 @@
 
     python -m tools.commands_page            # writes docs/commands.md
 
-The page is committed, so that it can be read where the code is; a test compares it with what this would write. A plugin
+The page is committed, so that it can be read beside the code; a test compares it with what this would write. A plugin
 that makes it while the site is built was not taken: the repository's readers would not see it.
 """
 

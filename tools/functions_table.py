@@ -2,7 +2,7 @@
 
     python -m tools.functions_table            # writes it into docs/language.md
 
-The table stands between two marks of the page, which is committed so that it can be read where the code is; a test
+The table stands between two marks of the page, which is committed so that it can be read beside the code; a test
 compares it with what this would write. It is made from `dsl/functions.py`, where a function is declared once.
 """
 

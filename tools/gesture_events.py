@@ -1,7 +1,7 @@
-"""Strokes of a pen become touch events: equally many for each, equally far apart along its way.
+"""Strokes of a pen become touch events: the same number for each, equally far apart along its way.
 
 The recordings are those of the $1 recognizer (Wobbrock, Wilson, Li 2007): points of a pen in pixels at the moments at
-which a digitiser saw them, so that a slow hand has many and a quick one few. As there, each stroke is sampled anew,
+which a digitiser saw them, so that a slow hand has many and a quick one few. As there, each stroke is sampled again,
 here in 32 points. A touch event has `x` and `y` from 0 to 1 in the box around its stroke (y grows downwards), `x_px`
 and `y_px` on the screen, `way`, the share of its way that the pen has gone, from 0 to 1, and the time `t`, in
 microseconds. Box and share are known only when the pen is lifted: a pattern that runs while it still moves has
@@ -58,7 +58,7 @@ def read_strokes(path: Path = RECORDINGS) -> list[Stroke]:
 
 
 def sample(stroke: Stroke) -> dict[str, F64]:
-    """Equally many points of each stroke, equally far apart along its way."""
+    """The same number of points for each stroke, equally far apart along its way."""
     steps = np.hypot(np.diff(stroke.x_px), np.diff(stroke.y_px))
     gone = np.r_[0.0, np.cumsum(steps)]
     way = np.linspace(0.0, 1.0, N_POINTS)

@@ -1,7 +1,7 @@
 """Strokes of some people become control points: where a gesture's way leads, and how far off it people draw it.
 
-Ten points along the way of each gesture, the median of those of five subjects, rounded to a twentieth of the stroke's
-box; each reaches 3.5 times the spread of theirs, across and down. Number and reach were chosen by leaving out each of
+There are ten points along the way of each gesture: the median over five subjects, rounded to a twentieth of the
+stroke's box; each reaches 3.5 times their spread, across and down. Number and reach were chosen by leaving out each of
 the five in turn; the other five subjects are for measuring alone (`tools.gestures_table`). Writing the points by hand
 is the alternative, and works on the same events.
 
@@ -19,8 +19,8 @@ from wayeb_py.arrays import F64, I64
 FILE = ROOT / "patterns/gestures/points.sre"
 LEARNT_FROM = (2, 3, 4, 5, 6)  # subjects
 N_CONTROL = 10
-SPREADS, LEAST, MOST = 3.5, 0.15, 0.4  # reach
-AROUND = 0.07  # of the way
+SPREADS, LEAST, MOST = 3.5, 0.15, 0.4  # reach of a point: spreads, least and most
+AROUND = 0.07  # share of the way
 
 NAMES = {
     "arrow": "Arrow", "caret": "Caret", "check": "Check", "circle": "CirclePoints", "delete_mark": "DeleteMark",

@@ -1,4 +1,4 @@
-"""Gestures of people from whom nothing was learnt become a table of the documentation: precision and recall.
+"""Gestures of people whose strokes were not learnt from become a table of the documentation: precision and recall.
 
     python -m tools.gestures_table        writes the table into docs/gestures.md; needs ../shared/data
 
@@ -37,7 +37,7 @@ def _share(part: int, whole: int) -> str:
 
 
 def make_table() -> str:
-    """Precision and recall by gesture, of the subjects from whom nothing was learnt, and of the others beside them."""
+    """Precision and recall by gesture, for the subjects that were not learnt from, and for the others beside them."""
     strokes = read_strokes()
     found = found_in(strokes, PATTERNS.values())
     lines = ["| gesture | pattern | precision | recall | found | of | false | taken for it |"]
@@ -63,7 +63,7 @@ def make_table() -> str:
 
 
 def false_alarms() -> str:
-    """What the rules find in the recordings, in none of which is what they look for."""
+    """What the rules find in the recordings, which hold nothing that they look for."""
     strokes = read_strokes()
     found = found_in(strokes, RULES)
     told = []
@@ -75,7 +75,7 @@ def false_alarms() -> str:
 
 
 def page_with(made: str) -> str:
-    """The page with this in the place of what was made before."""
+    """The page with this table in place of the old one."""
     text = PAGE.read_text()
     before, after = text.split(BEGIN)[0], text.split(END)[1]
     return f"{before}{BEGIN}\n\n{made}\n\n{END}{after}"

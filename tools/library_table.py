@@ -30,7 +30,7 @@ BEGIN, END = "<!-- made by python -m tools.library_table -->", "<!-- until here 
 COAST = SHARED / "coast/ne_50m_coastline.geojson"
 PARKS = SHARED / "coast/ne_10m_parks_and_protected_lands_area.geojson"
 PORTS = SHARED / "ports/WorldPortIndex_UpdatedPub150.csv"
-AROUND_DEG = 1.0  # ports so far from the events are among the places
+AROUND_DEG = 1.0  # ports within this distance of the events are among the places
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def events_of(data_set: DataSet) -> pa.Table:
 
 @cache
 def ports_around(data_set: DataSet) -> dict[str, tuple[float, float]]:
-    """The ports of the World Port Index about the events, by name; of two that share one the first."""
+    """The ports of the World Port Index around the events, by name; the first of two that share a name."""
     events = events_of(data_set)
     lon, lat = (events[name].to_numpy() for name in ("lon", "lat"))
     table = pcsv.read_csv(PORTS)
@@ -77,7 +77,7 @@ def ports_around(data_set: DataSet) -> dict[str, tuple[float, float]]:
 
 
 def compile_for(data_set: DataSet, file: Path, folder: Path) -> wayeb_py.Patterns:
-    """A library's file with the real places that there are about the events, as far as it declares them."""
+    """A library's file with the real places around the events, as far as it declares them."""
     from wayeb_py.cli.pattern_files import declared_places
 
     folder.mkdir(parents=True, exist_ok=True)

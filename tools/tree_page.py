@@ -4,8 +4,9 @@
     make docs                            # puts it into the site, as a hook of mkdocs
 
 A line is the first sentence of a file's docstring, so a docstring that does not begin with what the file is for shows
-at once. Tests stand on it only where folders share them: their names are sentences already. *Not taken*: a committed
-page that a test compares; every change of a first line would have to write it anew, and two changes would conflict.
+at once. Tests are on the page only where folders share them: their names are sentences already. *Not taken*: a
+committed page that a test compares; every change of a first line would have to write it again, and two changes would
+conflict.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def render_tree() -> str:
 
 
 def first_sentence(path: Path) -> str:
-    """What a file says of itself, without the full stop; nothing where it has no docstring."""
+    """What a file says about itself, without the full stop; nothing where it has no docstring."""
     text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
     paragraph = " ".join(text.partition("\n\n")[0].split())
     return _SENTENCE_END.split(paragraph, maxsplit=1)[0].replace("|", "\\|")

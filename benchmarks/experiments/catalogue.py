@@ -13,8 +13,8 @@ class CatalogueEntry:
     name: str
     shows: str
     usual_s: int
-    quick_s: int | None = None  # it may have no quick size
-    by_name: bool = False  # quickly only if named: all others together take three minutes
+    quick_s: int | None = None  # None: it has no quick size
+    by_name: bool = False  # at the quick size only if named: all others together take three minutes
     folder: str = ""  # below `benchmarks/experiments`
 
     @property
@@ -22,7 +22,7 @@ class CatalogueEntry:
         return ".".join(("benchmarks", "experiments", *filter(None, [self.folder]), self.name))
 
     def seconds(self, size: str) -> int | None:
-        """None for the full size, which no one has timed."""
+        """The expected seconds; None for the full size, which is not timed."""
         return None if size == "full" else self.quick_s if size == "quick" and self.quick_s else self.usual_s
 
     def belongs_to(self, size: str) -> bool:

@@ -1,8 +1,8 @@
-"""Time-ordered Parquet to a detections file, 20 million events of 11 columns, 8 of them needed, 2 threads.
+"""Measures time-ordered Parquet to a detections file: 20 million events of 11 columns, 8 of them needed, 2 threads.
 
-Compared with pyarrow merely reading those columns, which bounds what a pipeline can reach, and with the same detections
-written as Polars expressions, which is what an analyst would otherwise write. Of several ways to read and to write
-expressions the fastest counts. Start-up is not counted: everything runs warm in this process, in turn.
+It is compared with pyarrow merely reading those columns, which bounds any pipeline, and with the same detections
+written as Polars expressions, which is what an analyst would otherwise write. The fastest of several ways to read and
+to write expressions counts. Start-up is not counted: everything runs warm in this process, in turn.
 """
 
 from __future__ import annotations

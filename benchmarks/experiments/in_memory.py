@@ -1,4 +1,4 @@
-"""Six fleet patterns over arrays in memory, starts included, one core, against a numpy sum of the same columns.
+"""Measures six fleet patterns over arrays in memory, starts included, one core, against a numpy sum of the columns.
 
 Analysis: a sum reads every byte once and does nothing with it, so no recogniser can beat it. Keys are dense already (0
 to n-1, 32 bit), because numbering raw keys is a cost of its own. The rates from raw keys stand beside it and differ by
@@ -20,7 +20,7 @@ from benchmarks.references.fleet_in_polars import NEEDED, in_one_order, shift_af
 from data.fleet import FAULTS, STATUSES, read_injected
 
 N_EVENTS = {"quick": QUICK_EVENTS, "usual": 10_000_000, "full": 10_000_000}
-MOST = 12  # times the sum
+MOST = 12  # the most times that the sum takes
 
 
 def with_dense_keys(events: pa.Table) -> tuple[pa.Table, np.ndarray]:

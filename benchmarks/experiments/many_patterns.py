@@ -1,4 +1,4 @@
-"""48 and 1,000 distinct patterns against the six, from memory, one core; how long a thousand take to compile.
+"""Measures 48 and 1,000 distinct patterns against the six, from memory, on one core, and how long a thousand compile.
 
 Analysis: an engine that runs one automaton after another pays for each; the bound says how far the work is shared.
 Answers are checked pattern by pattern against the formulas of `pattern_sets`, at full size.
@@ -20,7 +20,7 @@ from benchmarks.inputs.pattern_sets import PatternPart, forty_eight, thousand, w
 from benchmarks.references.boundary_sets import EntityRows
 
 N_EVENTS = {"quick": 100_000, "usual": 2_000_000, "full": 2_000_000}
-MOST = {"48": 4, "200": 20, "1,000": 100}  # times the seconds of six
+MOST = {"48": 4, "200": 20, "1,000": 100}  # the most times the seconds of six
 COMPILED_S = {"1,000": 10}
 
 
@@ -30,7 +30,7 @@ def recognise(patterns: wayeb_py.Patterns, events: pa.Table) -> pa.Table:
 
 
 class RowOf:
-    """Finds an event's row from its dense entity and its place in that entity's word."""
+    """Finds an event's row from its dense entity and its number in that entity's word."""
 
     def __init__(self, entity: np.ndarray) -> None:
         self.by_entity = np.argsort(entity, kind="stable")
@@ -69,7 +69,7 @@ def check_answers(
 def main() -> None:
     n_events = N_EVENTS[asked_size()]
     sets = {"48": forty_eight(), "1,000": thousand()}
-    if asked_size() == "quick":  # a thousand formulas take their time
+    if asked_size() == "quick":  # a thousand formulas take long
         sets["200"] = dict(list(sets.pop("1,000").items())[::5])
     experiment = start(
         "many_patterns", f"6, {' and '.join(sets)} distinct patterns over {n_events:,} events in memory, one core"

@@ -1,9 +1,9 @@
-"""The map page with 50,000 track points and 2,000 episodes in a real browser: a filter, an entity, a pan, an episode.
+"""Times the map page with 50,000 track points and 2,000 episodes in a real browser: filter, entity, pan, episode.
 
 There are two such pages: episodes of single entities, and those of a busy harbour, most of which are of two entities
 for half of all the time, so that many lie over each other.
 
-Analysis: the page draws on a canvas without a graphics card here, so what counts is how much is drawn anew. The figure
+Analysis: the page draws on a canvas without a graphics card here, so what counts is how much is drawn again. The figure
 is a time and not a ratio, since it is what a reader feels.
 """
 

@@ -1,4 +1,4 @@
-"""Six maritime patterns with real polygons, Parquet to a detections file, against pyarrow merely reading, 2 threads.
+"""Measures six maritime patterns with polygons, Parquet to a detections file, against pyarrow reading, 2 threads.
 
 The experiment reads the eight columns that the patterns need. Three of the patterns are checked at full size against
 shapely and numpy, which know nothing of automata or of the index; the occurrences that the generator has recorded must
@@ -34,7 +34,7 @@ NEEDED = ["mmsi", "ts", "lon", "lat", "speed", "course", "heading", "type"]
 
 
 def maritime_file(n_events: int) -> Path:
-    """A Parquet file of so many events, made if it is not there yet."""
+    """A Parquet file of `n_events` events, made if it is not there yet."""
     path = FOLDER / f"maritime-{n_events}.parquet"
     if not path.exists():
         print(f"making {path.name} ...", flush=True)

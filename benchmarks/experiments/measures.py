@@ -1,14 +1,14 @@
-"""What measures and named events cost: the six fleet patterns with them, against the six alone, and other engines.
+"""Measures what measures and named events cost: the six fleet patterns with them, against the six and other engines.
 
     wayeb bench measures [--only esper,flink-sql]
 
 In process, one core, by processor time: the six; the six with three measures each; the six with an event that a later
-letter asks for; and forecasts of the six, of which those that are likely become rows. The answers are checked first:
+letter uses; and forecasts of the six, of which the likely ones become rows. The answers are checked first:
 measures against the events themselves, and named events against the detections that measures select, since a match of
 these patterns is the only one with its end.
 
 Beside them stand the engines that have MATCH_RECOGNIZE, each in a process of its own as in `peers`. What a match
-measures is part of what is compared. The quick size asks none of them unless they are named.
+measures is part of what is compared. The quick size runs none of them unless they are named.
 
 Analysis: a measure is folded over the events of a match once it is found, and over those of starts that are still
 alive at the end of a batch, so its cost follows the matches. A named event makes each start a run of its own until a
@@ -54,7 +54,7 @@ from wayeb_py.run.forecasts import learn, load_tables
 N_EVENTS = {"quick": QUICK_EVENTS, "usual": 5_000_000, "full": 20_000_000}
 MOST_MEASURED, MOST_NAMED, MOST_FORECAST = 2, 4, 2  # times the six alone
 LIKELY = 0.5
-LEAST_FASTER = 10  # than each peer, for each task
+LEAST_FASTER = 10  # the least factor over each peer, for each task
 PEERS = ("duckdb-match", "esper", "flink-sql")
 HOUR_S = 3600
 
@@ -116,7 +116,7 @@ def in_order(found: pa.Table, prefix: str = "") -> list[tuple[object, ...]]:
 
 
 def learnt(patterns: wayeb_py.Patterns, n_events: int, folder: Path) -> Callable[[pa.Table, float], pa.Table]:
-    """What makes the forecasts of all patterns, ten minutes ahead, by models of the same events."""
+    """A function that forecasts all patterns, ten minutes ahead, by models of the same events."""
     learn(patterns, [str(fleet_file(n_events))], folder)
     tables = load_tables(patterns, folder, [(name, Horizon.parse("10min"), 0.7) for name in patterns.names])
 
@@ -175,7 +175,7 @@ def in_process(experiment: Experiment) -> None:
 
 
 def side_by_side(experiment: Experiment, wanted: tuple[str, ...]) -> None:
-    """Asks the engines, compares what they find and measure, and says how many times as long each takes."""
+    """Runs the engines, compares what they find and measure, and reports how many times as long each takes."""
     if not wanted:
         return
     known = {form.name: form for form in forms()}

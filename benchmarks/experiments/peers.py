@@ -54,8 +54,8 @@ MODULES = (
     "in_clips",
 )
 SMALL = {"quick": 20_000, "usual": 100_000, "full": 200_000}
-AT_ONCE = (OURS, "polars", "duckdb", "re")  # the quick size uses only these, and the six
-LARGE = {"quick": None, "usual": 2_000_000, "full": 10_000_000}  # for peers that finish it in time
+AT_ONCE = (OURS, "polars", "duckdb", "re")  # the quick size runs only these, and only the six patterns
+LARGE = {"quick": None, "usual": 2_000_000, "full": 10_000_000}  # events, for peers that finish in time
 COLD_EVENTS = 1_000
 COLD_STARTS = {"quick": 1, "usual": 3, "full": 3}
 BUDGET_S = {"quick": 2.0, "usual": 10.0, "full": 20.0}
@@ -142,7 +142,7 @@ def events_for(form: Form, n_events: int) -> Path:
 
 
 def read_detections(folder: Path, task: str) -> Detections:
-    """Of a Parquet file, or of a CSV file without a header, with times in milliseconds."""
+    """The detections of a Parquet file, or of a CSV file without a header, with times in milliseconds."""
     if (folder / f"{task}.parquet").exists():
         table = pq.read_table(folder / f"{task}.parquet")
     elif not (folder / f"{task}.csv").stat().st_size:
@@ -165,7 +165,7 @@ def difference(ours: Detections, theirs: Detections) -> str | None:
 
 @dataclass(slots=True)
 class Comparison:
-    """The rows of the table while peers are asked, and how ours answered each (events, task)."""
+    """The rows of the table while peers run, and how ours answered each (events, task)."""
 
     experiment: Experiment
     budget_s: float
@@ -269,7 +269,7 @@ def main() -> None:
     with experiment.watched():
         again = ask(known[OURS], known[OURS].start(), n_most, ["six"], comparison.budget_s)
     first_s, last_s = (statistics.median(one.seconds["six"]) for one in (comparison.ours[n_most], again))
-    # All others are divided by the first: how far the machine has moved meanwhile says how far to trust them.
+    # All others are divided by the first: how far its time has moved meanwhile says how far to trust them.
     experiment.report("ours once more after all others, over the first time", last_s / first_s, "x")
     experiment.note("Peers of the JVM read the events as CSV, made from the Parquet file beforehand.")
     experiment.figure(

@@ -1,8 +1,8 @@
-"""One pattern for each of 220 ports over 5,000 vessels, against the same 220 written as separate patterns.
+"""Measures a pattern `for each` of 220 ports over 5,000 vessels, against the same 220 as separate patterns.
 
-analysis: the separate patterns measure every event against every port. `for each` asks an index for the ports within
+analysis: the separate patterns measure every event against every port. `for each` gets from an index the ports within
 reach and steps those and the ones under way, so its cost does not grow with the number of ports that are far away. What
-holds of a far port is stepped once for all of them: with as many ports as the World Port Index has, a pattern that
+holds for a far port is stepped once for all of them: with as many ports as the World Port Index has, a pattern that
 begins far away costs the same as one that begins nearby.
 """
 
@@ -20,11 +20,11 @@ from benchmarks.harness.measure import asked_size, start, stay_on_one_core
 N_PORTS = 220
 N_VESSELS = {"quick": 100, "usual": 5_000, "full": 5_000}
 N_STEPS = 80  # messages of a vessel
-LEAST = 50  # times as fast
+LEAST = 50  # the least factor in speed
 N_ALL_PORTS = 3_767
 NEARBY = "(distance(p) in 3..50 km) ; (distance(p) < 3 km)"
 FROM_AFAR = "(distance(p) > 3 km) ; (distance(p) < 3 km)"
-LEAST_FROM_AFAR = 0.5  # of the rate of what begins nearby
+LEAST_FROM_AFAR = 0.5  # share of the rate of a pattern that begins nearby
 SEED = 220
 BODY = "(distance({p}) in 7..10 km) ; (distance({p}) in 5..7 km)+ ; (distance({p}) < 5 km)"
 NAMED = 'port["{name}"]'

@@ -1,4 +1,5 @@
-"""How the cost of an event grows: with patterns, entities, events, the length of the window, the share detected.
+"""Measures how the cost of an event grows with patterns, entities, events, the length of the window, the share
+detected.
 
 One thing is varied at a time, over events in memory, on one core. A growth exponent is the slope on logarithmic
 axes, with its standard error: of the total time against events and patterns, of the time an event takes against the
@@ -57,7 +58,7 @@ def count_swings(v: np.ndarray) -> int:
 
 
 def count_within(v: np.ndarray, window_s: int) -> int:
-    """Events above 0.999 with one below 0.001 at most so long before."""
+    """Counts events above 0.999 with one below 0.001 at most `window_s` before."""
     step = np.arange(len(v))[:, None]
     last = np.maximum.accumulate(np.where(v < 0.001, step, -1), axis=0)
     before = np.vstack([np.full((1, v.shape[1]), -1), last[:-1]])
@@ -132,7 +133,7 @@ def measure(experiment: Experiment, variation: list[ScalePoint]) -> None:
         )
     by_event = variation[0].varied in ("entities", "window in s", "share detected")
     costs = [t / p.events.num_rows for t, p in zip(totals, variation, strict=True)] if by_event else totals
-    # Nothing detected has no logarithm: it is measured, and left out of the slope.
+    # A share of 0 has no logarithm: it is measured, and left out of the slope.
     fitted = [(p.at, cost) for p, cost in zip(variation, costs, strict=True) if p.at > 0]
     slope, error = growth(*zip(*fitted, strict=True))
     for row in experiment.record.rows[-len(variation) :]:

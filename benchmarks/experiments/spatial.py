@@ -1,9 +1,9 @@
-"""`inside` over 300 areas and `near` a coast, one core, against shapely's STRtree asked for one position at a time.
+"""Measures `inside` over 300 areas and `near` a coast, one core, against shapely's STRtree, one position at a time.
 
 Analysis: the tree finds the areas whose boxes hold a position and then walks all their vertices; cells know the answer
 for most positions, and look at a few edges for the others. A fifth of the positions are within 1 km of a border, where
 it matters. They come in no order, which is the worst for both: events of real entities come from near the last ones, so
-the rate for positions in order stands beside it, as does the tree asked for all at once. Making the index is counted
+the rate for positions in order stands beside it, as does the tree queried for all at once. Making the index is counted
 apart. For `near` the tree measures in degrees, which is another answer, so the distances are checked against haversines
 over densified edges and only the time is compared.
 """
@@ -23,10 +23,10 @@ from wayeb_py.spatial.shapes import shapes_of
 
 F64 = npt.NDArray[np.float64]
 
-# positions; those that the tree is asked for one by one; those whose distances are measured otherwise
+# positions; those that the tree is queried for one by one; those whose distances are measured otherwise
 SIZES = {"quick": (50_000, 500, 20), "usual": (1_000_000, 5_000, 300), "full": (1_000_000, 5_000, 300)}
 N_POSITIONS, N_ASKED_SINGLY, N_MEASURED = SIZES[asked_size()]
-LEAST = 50  # times as fast as the tree
+LEAST = 50  # the least factor over the tree
 SEED = 20
 N_AREAS, N_VERTICES = 300, 433
 N_SEGMENTS = 50_000
@@ -147,7 +147,7 @@ def near(experiment: Experiment, dice: np.random.Generator) -> None:
     distance_m = np.concatenate(
         [haversine_m(lon[rows], lat[rows], dense) for rows in np.array_split(some, N_MEASURED // 5)]
     )
-    decided = np.abs(distance_m - COAST_REACH_M) > 0.5  # of the points of an edge that were tried, none is the nearest
+    decided = np.abs(distance_m - COAST_REACH_M) > 0.5  # none of the tried points of an edge is exactly the nearest
     experiment.check(
         f"near a coast of {N_SEGMENTS:,} segments, {found.mean():.0%}",
         bool((found[some] == (distance_m <= COAST_REACH_M))[decided].all() and decided.mean() > 0.9),

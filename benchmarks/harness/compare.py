@@ -25,7 +25,7 @@ COUNTS = "[instructions]"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One measurement on both sides; `ratio` is after by before, so more than 1 is slower."""
+    """One measurement on both sides; `ratio` is after divided by before, so more than 1 is slower."""
 
     experiment: str
     what: str

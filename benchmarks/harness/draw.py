@@ -19,9 +19,9 @@ PANEL_INCHES = (4.6, 3.4)
 MARKERS = "osD^vPX*<>hp"
 MOST_TICKS = 12
 DECADES = 1.3  # from here on an axis is logarithmic: below a twentieth a bar is a line
-CHARACTER_WIDTH = 0.019  # of a tick label, as a share of its axis; labels that would touch stand askew
+CHARACTER_WIDTH = 0.019  # a character of a tick label, as a share of its axis; labels that would touch stand askew
 
-# What columns of records are called on an axis, with their unit.
+# The names of a record's columns on an axis, with their units.
 LABELS = {
     "action": "what the reader does",
     "arguments": "form of the arguments",
@@ -120,7 +120,7 @@ def make_sheet(figure: Figure, record: Record) -> Any:
         )
         for axis in axes.flat[len(panels) :]:
             axis.remove()
-        labels = _distinct(rows, figure.series)  # of all panels: equal looks mean equal things
+        labels = _distinct(rows, figure.series)  # labels of all panels: equal looks mean equal things
         named: dict[str, Any] = {}
         for number, (panel, axis) in enumerate(zip(panels, axes.flat, strict=False)):
             own = [row for row in rows if figure.panel is None or row.get(figure.panel) == panel]
@@ -163,7 +163,7 @@ def _name_axes(axis: Any, figure: Figure, panel: Value, is_first: bool) -> None:
     axis.set_ylabel(label_of(figure.y) if is_first else "")  # all panels share it
     if figure.panel is not None:
         varied, _, rest = str(panel).partition(", ")
-        is_told = LABELS.get(figure.x) == "{panel}"  # then the axis says already what is varied
+        is_told = LABELS.get(figure.x) == "{panel}"  # then the axis already says what is varied
         axis.set_title(rest if is_told and rest else varied if is_told else f"{label_of(figure.panel)}: {say(panel)}")
         axis.title.set_fontsize(9)
     axis.grid(alpha=0.25)
@@ -198,7 +198,7 @@ def _draw_panel(axis: Any, figure: Figure, rows: list[dict[str, Value]], labels:
     elif "x" in figure.log:
         places = [_number(tick) or 0.0 for tick in ticks]
         least = min((place for place in places if place), default=1.0)
-        # None at all has no place on a logarithmic axis: it stands at the left of a straight piece.
+        # Zero has no point on a logarithmic axis: it stands at the left of a straight piece.
         axis.set_xscale("symlog", linthresh=least, linscale=0.5) if 0 in places else axis.set_xscale("log")
         if len(ticks) <= MOST_TICKS:  # the measured values say more than powers of ten
             _name_ticks(axis, places, [say(place) for place in places])

@@ -1,9 +1,9 @@
-"""Interleaved repeats, medians, bounds, and a record of what was measured where.
+"""Measures by interleaved repeats, medians and bounds, and records what was measured where.
 
 Two things are compared by running them in turn, warm, five times, and dividing medians: a machine that is busy for a
 while is then busy for both. Only the ratio is judged; rates and seconds are printed for the reader.
 
-That helps only so far: two threads and one do not suffer alike when other processes want the cores. So the processor
+That helps only in part: two threads and one do not suffer alike when other processes want the cores. So the processor
 time of others is measured, printed, and kept in the record with every single repeat; a ratio from a busy machine is not
 to be quoted.
 """
@@ -135,7 +135,7 @@ class Experiment:
             self.row(way=name, **{"million events/s": middle}, low=min(rates), high=max(rates), repeats=len(rates))
 
     def rate_figure(self, title: str, limit: float | None = None, limit_name: str = "") -> None:
-        """Bars of the `rate_rows`, with the rate that a bound asks for."""
+        """Bars of the `rate_rows`, with the rate that a bound requires."""
         self.bars(title, "way", "million events/s", limit, limit_name)
 
     def bars(

@@ -18,8 +18,8 @@ _CORES = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(ra
 
 
 def machine_cpu_s() -> float | None:
-    """What all processes have used, and what other machines on the same processors took; None where the system does not
-    say."""
+    """The seconds that all processes have used, and other machines on the same processors; None where the system does
+    not say."""
     try:
         fields = (PROC / "stat").read_text().split("\n", 1)[0].split()[1:]
     except OSError:
@@ -29,15 +29,15 @@ def machine_cpu_s() -> float | None:
 
 
 def adopt_orphans() -> None:
-    """Descendants stay below this process when their parents end, so that their JVMs do not count as others'."""
+    """Keeps descendants below this process when their parents end, so that their JVMs do not count as others'."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER; Linux has it
 
 
 def tree_cpu_s() -> float:
-    """What this process, those below it, and their children that have ended have used.
+    """The seconds that this process, those below it, and their ended children have used.
 
-    Of this process to the nanosecond, of the others to the kernel's tick.
+    They are exact to the nanosecond for this process, to the kernel's tick for the others.
     """
     own = os.times()
     below_s = _tree_cpu_s(os.getpid())
@@ -62,7 +62,7 @@ def _tree_cpu_s(pid: int) -> float | None:
 
 
 def keep_tree_on(n_cores: int) -> None:
-    """Keeps this process and its descendants, present and future, on so many of the cores that it began with."""
+    """Keeps this process and its descendants, present and future, on `n_cores` of the cores that it began with."""
     if not hasattr(os, "sched_setaffinity"):
         return
     cores = set(sorted(_CORES)[:n_cores])

@@ -1,4 +1,4 @@
-"""How far an experiment is and how long it will still take: one line that stays on a terminal, plain lines elsewhere.
+"""Shows how far an experiment is and how long it will still take: one line on a terminal, plain lines elsewhere.
 
 The line gives the time of day at which it should be ready instead of counting down: nothing must wake up beside the
 measurement.
@@ -14,7 +14,7 @@ from typing import Any
 
 
 def left_s(number: int, of: int, passed_s: float, phase_s: float, expected_s: float | None) -> float | None:
-    """Seconds from the beginning of a step to the end: as expected of the experiment or, beyond that, at the pace of
+    """Seconds from the beginning of a step to the end: as expected for the experiment or, beyond that, at the pace of
     the steps of its phase so far."""
     if expected_s is not None and passed_s < expected_s:
         return expected_s - passed_s

@@ -33,7 +33,7 @@ Measured = Callable[[Record], str | None]  # a number of a record, as README has
 
 
 def bound(what: str) -> Measured:
-    """A bounded value by the beginning of its name; of several the one that is nearest to its bound."""
+    """A bounded value by the beginning of its name; of several, the one nearest to its bound."""
 
     def measured(record: Record) -> str | None:
         found = [bound for bound in record.bounds if bound.what.startswith(what)]
@@ -48,7 +48,7 @@ def bound(what: str) -> Measured:
 
 
 def row(column: str, unit: str, **where: Value) -> Measured:
-    """A value of the first row that has all these."""
+    """A value of the first row that has all these values."""
 
     def measured(record: Record) -> str | None:
         found = [row for row in record.rows if where.items() <= row.items() and row.get(column) is not None]

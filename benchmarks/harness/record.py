@@ -1,4 +1,4 @@
-"""What an experiment found, as a dated file that others can read, draw, compare and quote.
+"""What an experiment found becomes a dated file that others can read, draw, compare and quote.
 
 A record is JSON, with its table beside it as CSV, and holds everything needed to draw its figure and to repeat it:
 machine, versions, commit, seed of the data, size, every single repeat. Reports and the README are made from records
@@ -42,7 +42,7 @@ class Bound:
     unit: str = "x"
     low: float | None = None  # the spread of the value over the repeats, from here
     high: float | None = None  # to here
-    judged: bool = True  # not where the size is too small for it to mean anything
+    judged: bool = True  # False where the size is too small for it to mean anything
 
     @property
     def holds(self) -> bool:
@@ -84,7 +84,7 @@ class Record:
     experiment: str
     sentence: str
     size: Size = "usual"
-    options: list[str] = field(default_factory=list)  # that it was called with
+    options: list[str] = field(default_factory=list)  # the options that it was called with
     date: str = ""
     commit: str = ""
     machine: dict[str, Any] = field(default_factory=dict)
@@ -108,7 +108,7 @@ class Record:
 
     @property
     def is_partial(self) -> bool:
-        """Whether it was asked for a part of the experiment only."""
+        """Whether it is a record of a part of the experiment only."""
         return "--only" in self.options
 
     @property
@@ -139,7 +139,7 @@ class Record:
 
 
 def record_file(folder: Path, record: Record) -> Path:
-    """Where `write` puts it."""
+    """The file that `write` puts a record into."""
     return folder / f"{record.name}.json"
 
 
@@ -227,7 +227,7 @@ def describe_machine() -> dict[str, Any]:
 
 
 def _threads_a_core() -> int | None:
-    """How many of the counted cores share one: their list is as "0-1", "0,4" or "0"."""
+    """How many of the counted cores share one physical core: the list of them looks like "0-1", "0,4" or "0"."""
     try:
         siblings = Path("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list").read_text().strip()
     except OSError:

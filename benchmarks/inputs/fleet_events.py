@@ -15,13 +15,13 @@ from data.fleet import STATUSES, write_fleet
 from wayeb_py.parallel.wire.shards import shard_of
 
 FOLDER = BENCHMARKS / "data"
-SEED = 1  # of everything that the fleet does
+SEED = 1  # seed of everything that the fleet does
 QUICK_EVENTS = 500_000  # for all quick experiments, so that they are made once
 SIX_PATTERNS = Path(__file__).parent / "six.sre"
 
 
 def fleet_file(n_events: int) -> Path:
-    """A Parquet file of so many events, made if it is not there yet."""
+    """A Parquet file of `n_events` events, made if it is not there yet."""
     path = FOLDER / f"fleet-{n_events}.parquet"
     if not path.exists():
         print(f"making {path.name} ...", flush=True)
@@ -54,7 +54,7 @@ def fleet_parts(n_events: int, n_parts: int) -> Path:
 
 
 def as_numpy(table: pa.Table) -> dict[str, np.ndarray]:
-    """The columns as plain arrays: text as its place in STATUSES, Booleans as 0 and 1; missing is NaN, or else -1."""
+    """The columns as plain arrays: text as its index in STATUSES, Booleans as 0 and 1; missing is NaN, or else -1."""
     columns: dict[str, np.ndarray] = {}
     for name in table.column_names:
         column = table[name].combine_chunks()

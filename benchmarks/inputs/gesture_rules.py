@@ -2,9 +2,9 @@
 
 The recordings are those of `docs/gestures.md`, 32 touches of each stroke; the boxes of the control points are read from
 `patterns/gestures/points.sre`: those at the beginning, after a third and two thirds of the way, and at the end. A rule
-asks for a touch in each of the four boxes, of one stroke. Noise are touches anywhere in the box around the stroke, at
+needs a touch in each of the four boxes, of one stroke. Noise is touches anywhere in the box around the stroke, at
 any moment of it, some of which pass for control points. Strokes are drawn from the recordings by dice, again and again;
-of two streams each has its own, and the rules are asked of both.
+with two streams each has its own, and the rules run over both.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from wayeb_py.arrays import I64
 
 SEED = 15
 POINTS = Path(__file__).parents[2] / "patterns/gestures/points.sre"
-CONTROL = (1, 4, 7, 10)  # of ten
+CONTROL = (1, 4, 7, 10)  # control points, of ten
 SCALE = 1000  # positions as whole numbers, which CLIPS compares as we do
 _POINT = re.compile(r"^let (\w+)_(\d+) += way (?:=|in) \S+(.*)$", re.MULTILINE)
 _BOUND = re.compile(r"and ([xy]) (?:(<|>) ([\d.]+)|in ([\d.]+?)\.\.([\d.]+))")
 
 
 def control_points() -> dict[str, dict[int, dict[str, tuple[int, int]]]]:
-    """[gesture][number of ten][axis]: the box of a point, between these two."""
+    """[gesture][number of ten][axis]: the box of a point, as its two bounds."""
     found: dict[str, dict[int, dict[str, tuple[int, int]]]] = {}
     for gesture, number, rest in _POINT.findall(POINTS.read_text()):
         box = {"x": (-1, SCALE + 1), "y": (-1, SCALE + 1)}
@@ -59,7 +59,7 @@ def gesture_rules(stream: str) -> list[SmallRule]:
 
 
 def touches(n_strokes: int, n_noise: int, dice: np.random.Generator) -> dict[str, I64]:
-    """The touches of strokes, in the order in which they are drawn, with so many of noise for each."""
+    """The touches of strokes, in the order in which they are drawn, with `n_noise` touches of noise for each."""
     sampled = [sample(stroke) for stroke in read_strokes(RECORDINGS)]
     rows = []
     for number in range(n_strokes):
@@ -77,7 +77,8 @@ def touches(n_strokes: int, n_noise: int, dice: np.random.Generator) -> dict[str
 
 
 def gesture_benchmarks(n_strokes: int) -> list[MicroBenchmark]:
-    """Without and with noise, of one and of two streams; a seventh of the strokes where there is noise."""
+    """The benchmarks without and with noise, over one and two streams; a seventh of the strokes where there is
+    noise."""
     dice = np.random.default_rng(SEED)
     found = []
     for n_streams in (1, 2):

@@ -2,8 +2,8 @@
 
 PARTE (Renaux, Hoste, Marr, De Meuter: Parallel gesture recognition with soft real-time guarantees, Science of Computer
 Programming 2015) is measured against CLIPS by tests of one fact, simple, complex and heavy, in one rule or in many, by
-trees of joins whose variables are bound in four ways, and by a search. These are our own, after its descriptions; data
-are thrown by dice of one seed.
+trees of joins whose variables are bound in four ways, and by a search. These are our own, after its descriptions; dice
+of one seed make the data.
 
 Conditions are written once, as `a.x * 3 > b.y`, and become the text of a rule of ours, or patterns of CLIPS.
 """
@@ -83,7 +83,7 @@ def micro_benchmarks(n: int) -> list[MicroBenchmark]:
 
 
 def _heavy(nth: int, *, rare: bool = False) -> str:
-    """A polynomial of the tenth degree in x, by which few events fall out, or few fall in."""
+    """A polynomial of the tenth degree in x that few events fail, or, if `rare`, that few satisfy."""
     value = "1.0"
     for power in range(10):
         value = f"({value} * (e.x / 100000.0) + {0.25 + ((nth * 7 + power * 3) % 11) / 20})"
@@ -108,7 +108,7 @@ def _joining_trees(n: int, dice: np.random.Generator) -> list[MicroBenchmark]:
         MicroBenchmark("joining tree, basic", tables(rows, rows), (SmallRule("Tree", members, in_pairs),)),
         # Nothing ties the members: all combinations of a few rows.
         MicroBenchmark("joining tree, unbound", tables(n_unbound, 3), (SmallRule("Tree", members),)),
-        # What the first binds, tests of the others ask for.
+        # Tests of the other members use what the first binds.
         MicroBenchmark(
             "joining tree, bound",
             tables(rows, rows // 3),
@@ -124,7 +124,7 @@ def _joining_trees(n: int, dice: np.random.Generator) -> list[MicroBenchmark]:
 
 
 def _search(n: int, dice: np.random.Generator) -> MicroBenchmark:
-    """All ways round four corners of a random graph, each found once: its first corner is the least."""
+    """Finds all cycles of four corners of a random graph, each once: its first corner is the least."""
     n_ties = max(20, n // 5)
     n_corners = max(6, n_ties // 8)
     ties = np.unique(dice.integers(0, n_corners, (n_ties, 2)), axis=0)
@@ -147,8 +147,8 @@ WINDOW = "1 h"  # in which all events lie, since CLIPS keeps its facts for ever
 
 
 def in_wayeb(benchmark: MicroBenchmark) -> str:
-    """The rules over events, of a stream for each table; what an event has besides the columns of a fact is `finger`,
-    whose event it is, and `ts`."""
+    """The rules over events, of a stream for each table; besides the columns of a fact, an event has `finger`,
+    its entity, and `ts`."""
     lines = []
     for name, columns in benchmark.tables.items():
         attributes = " ".join(f"attr {column} number" for column in columns)

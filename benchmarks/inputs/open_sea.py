@@ -2,9 +2,9 @@
 
 The sea is a square off the coast of France. A vessel keeps course and speed for a while, then takes others, and turns
 back at the sea's edge, so that all are spread evenly at any time. How large the square must be for an event to have
-so many neighbours follows from how far apart two points of a square are; so the density that an event sees is the same
-for ten vessels and for a million. All vessels report every ten seconds or so, in seconds; of one second the events are
-in the order in which they were sent, which is not that of the keys. The same seed makes the same events.
+this many neighbours follows from how far apart two points of a square are; so the density that an event sees is the
+same for ten vessels and for a million. All vessels report every ten seconds or so, in seconds; the events of one second
+are in the order in which they were sent, which is not that of the keys. The same seed makes the same events.
 
 *Not taken*: the invented sea of `wayeb_py.simulate`, where most vessels are alone; `ports_sea`, where vessels report so
 rarely that two seldom do within minutes.
@@ -22,11 +22,11 @@ import pyarrow as pa
 F64 = npt.NDArray[np.float64]
 
 SEED = 12
-NEIGHBOURS = 2.5  # of an event, within REACH_M
+NEIGHBOURS = 2.5  # neighbours of an event within REACH_M
 REACH_M = 1_000.0
 REPORT_S = 10
-LEG_REPORTS = 120  # for so long a vessel keeps its course, on average
-SHARE_SLOW = 0.15  # of the legs: adrift, or fishing
+LEG_REPORTS = 120  # how many reports a vessel keeps its course, on average
+SHARE_SLOW = 0.15  # share of the legs that are slow: adrift, or fishing
 CORNER = (-9.0, 44.0)  # degrees east and north
 M_PER_DEGREE = math.radians(1.0) * 6_371_008.8
 M_PER_S_OF_KN = 1852 / 3600
@@ -48,7 +48,7 @@ def side_m(n_vessels: int) -> float:
     low, high = REACH_M, REACH_M * 1e6
 
     def expected(side: float) -> float:
-        r = REACH_M / side  # of two points in the unit square: how often they are nearer than r
+        r = REACH_M / side  # how often two points in the unit square are nearer than r
         return (n_vessels - 1) * (math.pi * r * r - 8 / 3 * r**3 + 0.5 * r**4)
 
     for _ in range(100):
@@ -58,7 +58,8 @@ def side_m(n_vessels: int) -> float:
 
 
 def make_sea(n_vessels: int, n_reports: int, side: float | None = None, seed: int = SEED) -> pa.Table:
-    """The events of so many vessels that report so often, in the order of time; `side` is for a sea of another size."""
+    """The events of `n_vessels` vessels with `n_reports` reports each, in the order of time; `side` sets another
+    size."""
     dice = np.random.default_rng(seed)
     side = side_m(n_vessels) if side is None else side
     shape = (n_reports, n_vessels)
@@ -91,7 +92,7 @@ def make_sea(n_vessels: int, n_reports: int, side: float | None = None, seed: in
 
 
 def _inside(metres: F64, side: float) -> tuple[F64, F64]:
-    """Ways that turn back at the edges: 1 or -1, as the way goes on or back, and the place."""
+    """Folds ways back at the edges: 1 or -1 for forward or back, and the position."""
     there = np.mod(metres, 2 * side)
     back = there > side
     return np.where(back, -1.0, 1.0), np.where(back, 2 * side - there, there)

@@ -1,4 +1,4 @@
-"""Many distinct patterns for the benchmarks, each as text and as the formula that checks it.
+"""Makes many distinct patterns for the benchmarks, each as text and as the formula that checks it.
 
 `forty_eight()` are eight variants of each of the six fleet patterns; `thousand()` are 667 sequences and iterations and
 333 with groups, unions, policies or complement. They are enumerated, not drawn: no two are the same, and none has the

@@ -25,9 +25,9 @@ HALF_A_YEAR_DAYS = 182.0
 START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 REPORT_S = 120
 N_IN_REACH = 142
-STAY_REPORTS = 3_700  # on average, of a vessel: five days
-LYING_REPORTS = (30, 600)  # in a port: one hour to twenty
-KN_OF_A_DEGREE = 60 / (REPORT_S / 3600)  # in knots, one degree from report to report
+STAY_REPORTS = 3_700  # reports of a vessel, on average: five days
+LYING_REPORTS = (30, 600)  # reports while in a port: one hour to twenty
+KN_OF_A_DEGREE = 60 / (REPORT_S / 3600)  # the speed in knots of one degree from report to report
 BATCH_STEPS = 1_000
 
 PATTERNS = """
@@ -68,7 +68,7 @@ def port_patterns(folder: Path) -> Patterns:
 
 
 def sea_file(days: float) -> Path:
-    """The messages of so many days in a Parquet file, made if it is not there yet."""
+    """The messages of `days` days in a Parquet file, made if it is not there yet."""
     path = FOLDER / f"ports-{days:g}-days.parquet"
     if path.exists():
         return path

@@ -23,7 +23,7 @@ from wayeb_py.rules.planning.statistics import sampled
 from wayeb_py.rules.planning.tree import Tree, read_tree
 from wayeb_py.simulate.railway import TIES, make_railway, write_railway
 
-SEED = 3  # with matches of both at every size
+SEED = 3  # this seed gives matches of both at every size
 SAMPLED_ROWS = 10_000
 Ties = Mapping[str, Mapping[str, I64]]
 """The two ends of every tie, by the name of its table: `start` and `end`."""
@@ -73,7 +73,7 @@ SEMAPHORE_NEIGHBOR = Query(
     kept=True,
 )
 QUERIES = {query.name: query for query in (ROUTE_SENSOR, SEMAPHORE_NEIGHBOR)}
-# What tells a match apart: the route and the sensor of its switch; both routes, both sensors and the tracks.
+# What identifies a match: the route and the sensor of its switch; both routes, both sensors and the tracks.
 TOLD = {
     "RouteSensor": (Column(0, "start"), Column(0, "end"), Column(1, "end"), Column(2, "end")),
     "SemaphoreNeighbor": (
@@ -115,7 +115,7 @@ def read_ties(size: int, folder: Path, labels: tuple[str, ...] = TIES) -> Ties:
 
 
 def labels_of(query: Query) -> tuple[str, ...]:
-    """The tables that a query asks for."""
+    """The tables that a query reads."""
     return tuple(dict.fromkeys(member.table for member in query.members))
 
 

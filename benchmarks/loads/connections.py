@@ -1,9 +1,9 @@
-"""Lines over real connections into a process on one core, and its lines out: how long each detection took.
+"""Sends lines over real connections to a process on one core, and notes how long each detection took to come out.
 
     senders, a thread a stream ──tcp──▶ the process ──standard output──▶ collector, which notes when each line came
 
 The first lines are sent at once, and the clock begins when something has come out: starting does not count. From then
-on a line is sent when it is due, whether or not the ones before were taken: where the process makes its sender wait,
+on a line is sent when it is due, whether or not earlier ones were taken: where the process makes its sender wait,
 the waiting counts. An event's time is when it was due, in microseconds since the first, so a detection's line says all.
 """
 
@@ -27,9 +27,9 @@ from benchmarks.loads.offered import PATTERNS, Offered
 from wayeb_py.arrays import F64, I64
 
 PACE_S = 0.0005
-MOST_BYTES = 1 << 16  # of one send
-PRELUDE_US, MOST_BEFORE = 1_000_000, 2_000  # due so early, and lines: sent before the clock begins
-START_S = 120.0  # until a process listens, or calls
+MOST_BYTES = 1 << 16  # size of one send
+PRELUDE_US, MOST_BEFORE = 1_000_000, 2_000  # how early, and how many lines, are sent before the clock begins
+START_S = 120.0  # how long a process may take to listen, or to call
 _FOUND = re.compile(rb'"pattern": ?"(\w+)".*?"ts": ?(\d+)')
 
 
@@ -119,7 +119,8 @@ def drive(
     command: Sequence[str], lines: Sequence[Rendered], ports: dict[str, int], seconds: float, folder: Path, *,
     calls: bool = False, core: int = 0,
 ) -> Run:  # fmt: skip
-    """Runs a process on a core for so long; `calls`: it calls our ports, else we call its. Errors go to the folder."""
+    """Runs a process on a core for some seconds; `calls`: it calls our ports, else we call its. Errors go to the
+    folder."""
     listeners = {name: socket.create_server(("127.0.0.1", port)) for name, port in ports.items()} if calls else {}
     said = folder / "said.txt"
     with said.open("wb") as errors:
@@ -168,7 +169,7 @@ class Heard:
     run: Run
 
     def latencies(self, stream: str, after_us: int) -> F64:
-        """Of the detections of events after a time."""
+        """The latencies of detections of events after a time."""
         return self.latency_s[stream][self.ts_us[stream] >= after_us]
 
     def is_right(self) -> bool:
@@ -202,7 +203,7 @@ def hear(
 
 
 def _send_prelude(connection: socket.socket, lines: Rendered, before_us: int) -> int:
-    """Sends the first lines at once; how many those are."""
+    """Sends the first lines at once; returns how many those are."""
     n = int(np.searchsorted(lines.due_us, before_us))
     connection.sendall(lines.data[: int(lines.ends[n - 1])] if n else b"")
     return n

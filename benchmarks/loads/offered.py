@@ -2,7 +2,7 @@
 
 An event's time, in microseconds, is that of its arrival, so that a detection says when its last event came; times of
 one stream differ. `High` is found at every second event, `Middle` and `Low` at one in twenty: each is a fast event
-behind a slow one of the same entity, with thresholds that say how often.
+after a slow one of the same entity, with thresholds that set how often.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def sporadic(rate: float, seconds: float, dice: np.random.Generator) -> F64:
 
 
 def offer(stream: str, times_s: F64, dice: np.random.Generator) -> Offered:
-    """Events that arrive at these times; of those that arrive in the same microsecond each has its own."""
+    """Events that arrive at these times; events that would arrive in the same microsecond get different ones."""
     due_us = np.maximum.accumulate((times_s * 1e6).astype(np.int64) - np.arange(len(times_s))) + np.arange(len(times_s))
     n = len(due_us)
     events = pa.RecordBatch.from_arrays(

@@ -1,7 +1,7 @@
-"""Levels served by a clock that goes with the processor time of this thread: other processes cannot disturb it.
+"""Serves levels by a clock that goes with the processor time of this thread: other processes cannot disturb it.
 
 The clock jumps to the next arrival where nothing waits, and stands still while events are made ready. So it is a
-simulation whose costs are real: what is measured is how long an event waits for work that is done before it, and its
+simulation whose costs are real: it measures how long an event waits for work that is done before it, and for its
 own.
 """
 
@@ -40,7 +40,7 @@ class ProcessorClock:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """No time passes inside."""
+        """Stops the clock inside the block."""
         began_s = self._used_s()
         yield
         self._offset_s -= self._used_s() - began_s
@@ -105,7 +105,7 @@ def serve(recogniser: LeveledRecogniser, offered: Sequence[Offered], clock: Proc
 
 
 def slow(recogniser: LeveledRecogniser, clock: ProcessorClock, an_event_s: float) -> None:
-    """Makes recognition take so much longer for each event."""
+    """Makes recognition take `an_event_s` longer for each event."""
     for own in recogniser.recognisers:
         vars(own)["feed"] = partial(_slowed, own.feed, clock, an_event_s)
 

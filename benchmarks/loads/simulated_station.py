@@ -1,8 +1,8 @@
 """A live stream by the processor time of this process: lines are taken in when they are due, and noted when they leave.
 
 Everything that a stream on one core does is done and counted, one after the other: cutting what was sent into lines,
-the loop, recognition, writing lines out, and keeping batches in the background. What it would wait for is not: the
-network, the disk, and other processes. The clock jumps to the next line where nothing waits.
+the loop, recognition, writing lines out, and keeping batches in the background. What it would wait for is not counted:
+the network, the disk, and other processes. The clock jumps to the next line where nothing waits.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class DueStore(ReceivedBuffer):
         self._began_s: float | None = None
 
     def start(self, store: ReceivedBuffer) -> None:
-        """Nothing to begin: the stream asks."""
+        """Does nothing: the stream takes lines itself."""
 
     @property
     def has_ended(self) -> bool:

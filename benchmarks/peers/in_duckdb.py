@@ -1,8 +1,8 @@
 """DuckDB: window functions over a table in memory, in SQL; its MATCH_RECOGNIZE is `in_duckdb_match`.
 
-The table is DuckDB's own, filled before the clock starts, which is faster than asking the Arrow table each time. `Legs`
-is not there: where an iteration stands depends on all its earlier turns, so it would need a recursive query that steps
-an automaton over the rows one at a time, and the user would have to build that automaton.
+The table is DuckDB's own, filled before the clock starts, which is faster than reading the Arrow table each time.
+`Legs` is missing: the state of an iteration depends on all its earlier turns, so it would need a recursive query that
+steps an automaton over the rows one at a time, and the user would have to build that automaton.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """FlinkCEP's DataStream API (java/InFlinkCep.java), on a cluster in this process with two slots.
 
 - `noSkip` gives a match for every start and end; the ends are kept once each.
-- A condition cannot ask for the time since the previous event, so a keyed map before the patterns adds it; the stream
+- A condition cannot use the time since the previous event, so a keyed map before the patterns adds it; the stream
   is then taken as keyed already, which saves a second exchange.
 - Events come in order, so that all but the window run in processing time: event time would buffer and sort them.
 - `Legs` cannot be expressed: there is alternation of conditions, but not of sequences.

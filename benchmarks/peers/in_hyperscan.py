@@ -1,6 +1,6 @@
 """Hyperscan over events encoded as text (`events_as_text`): one database, one scan, every end reported.
 
-Its way of reporting is ours: an expression matches wherever some match ends. It has no look-around, so the complement
+It reports as we do: an expression matches wherever some match ends. It has no look-around, so the complement
 and the intersection of `CalmTrip` were multiplied out by hand into the expression of their automaton. Windows of time
 have no form: the only start that it can report is the leftmost, and a window needs the latest.
 """

@@ -1,6 +1,6 @@
 """Python's `re` over events encoded as text (`events_as_text`).
 
-`finditer` gives matches that do not overlap and cannot be asked for every end. So it reads the text backwards: a match
+`finditer` gives matches that do not overlap and cannot report every end. So it reads the text backwards: a match
 begins at a detection's last event, which is all that it consumes; look-ahead covers the rest. That gives every end, and
 lazy iteration the latest start, which a window needs. `re` knows no time: the window of `Towed` is checked afterwards,
 in Python. Complement becomes a negative look-ahead at every step, which works since the forbidden part cannot reach

@@ -1,6 +1,6 @@
 """Spark's window functions, local[2]: the six patterns as `spark_windows` has them, the others in SQL as for DuckDB.
 
-The events are cached in memory before the clock starts. `Legs` is not there, for the reason that `in_duckdb` gives.
+The events are cached in memory before the clock starts. `Legs` is missing, for the reason that `in_duckdb` gives.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FORM = Form(
     cannot={"Legs": NO_STATE},
     written=("../references/spark_windows.py", "windows_more.sql", "in_spark.py"),
 )
-# A session of Spark's own defaults, not the one that our jobs open: that is set up for a few large parcels. As many
+# A session with Spark's own defaults, not the one that our jobs open, which is set up for a few large parcels. As many
 # partitions after the exchange as there are tasks at a time, since more would only be more tasks.
 SETTINGS: dict[str, Any] = {
     "spark.driver.memory": "3g",

@@ -1,4 +1,4 @@
-"""Ours: the patterns as benchmarks/inputs/peers.sre has them, over an Arrow table, with as many threads as the others.
+"""Our engine: the patterns of benchmarks/inputs/peers.sre over an Arrow table, with as many threads as the others.
 
 The table is as pyarrow reads it, text as text. Our own reader would bring the dictionaries of the file instead, and
 halve the time; this form is that of a user with a table at hand.
@@ -28,7 +28,7 @@ FORM = Form(
 
 
 def with_measures(found: pa.Table) -> pa.Table:
-    """The detections with what they measure in their names: milliseconds, events, and of SpeedSwing the top speed."""
+    """The detections with what they measure in their names: milliseconds, events, and for SpeedSwing the top speed."""
     took = pc.cast(pc.round(pc.multiply(found["took"], 1000.0)), pa.int64())
     name = found["pattern"].cast(pa.string())
     texts = [name, took.cast(pa.string()), found["n"].cast(pa.string())]

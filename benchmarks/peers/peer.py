@@ -1,4 +1,4 @@
-"""What the harness knows of a peer: its name, its start, and what it cannot express."""
+"""Describes a peer to the harness: its name, its start, and what it cannot express."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ TASKS: dict[str, tuple[str, ...]] = {
     "CalmTrip": ("CalmTrip",),
     "Towed": ("Towed",),
 }
-# Of `wayeb bench measures`: the six with measures, whose values are part of a detection's name, and with named events.
+# Tasks of `wayeb bench measures`: the six with measures, whose values are part of a detection's name, and with named
+# events.
 MATCH_TASKS: dict[str, tuple[str, ...]] = {
     "measured": tuple(f"Measured{name}" for name in SIX),
     "named": tuple(f"Named{name}" for name in SIX),

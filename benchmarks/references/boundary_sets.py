@@ -1,8 +1,8 @@
-"""A second way to recognise a pattern, in plain numpy, to check the engine's answers at full size.
+"""Recognises patterns a second way, in plain numpy, to check the engine's answers at full size.
 
-The events of each entity are laid side by side with one empty place after each word, so that array index i stands both
-for an event and for the boundary before it. A formula takes the set of boundaries at which a match may have got so far
-(a Boolean array) to the set at which it may stand afterwards. Nothing here knows of automata, minterms or states. The
+The events of each entity are laid side by side with one empty entry after each word, so that array index i stands both
+for an event and for the boundary before it. A formula takes the set of boundaries that a match may have reached
+(a Boolean array) to the set that it may reach next. Nothing here knows of automata, minterms or states. The
 price is a pass over all events for every letter of every pattern, and no complement in general: a pattern that has one
 brings the formula of an expression without it, derived by hand.
 """
@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-Places = NDArray[np.bool_]  # [place]: a set of boundaries, or the events that satisfy a letter
+Places = NDArray[np.bool_]  # [index]: a set of boundaries, or the events that satisfy a letter
 Test = Callable[[Mapping[str, np.ndarray]], Places]
 Formula = Callable[["EntityRows", Places], Places]
 
 
 class EntityRows:
-    """The events by entity, an empty place after each entity's last."""
+    """The events by entity, with an empty entry after each entity's last."""
 
     def __init__(self, entity: np.ndarray, columns: Mapping[str, np.ndarray]) -> None:
         by_entity = np.argsort(entity, kind="stable")
@@ -40,7 +40,7 @@ class EntityRows:
         self.columns["elapsed_s"][by_entity] = gap
 
     def satisfying(self, test: Test) -> Places:
-        """The places whose event satisfies a test on the columns; an empty place satisfies none."""
+        """The entries whose event satisfies a test on the columns; an empty entry satisfies none."""
         places = np.zeros(self.n_places, np.bool_)
         places[self.place_of_event] = test(self.columns)
         return places

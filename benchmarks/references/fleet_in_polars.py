@@ -4,7 +4,8 @@ Every formulation here gives the same table: pattern, entity, ts, seq, start_ts,
 work is done, and the benchmarks take the fastest as the one to beat:
 
 - `shift_over_groups`: every letter is a Boolean column, and earlier events are `shift(n).over("vehicle_id")`.
-- `shift_after_sorting`: a stable sort by vehicle first, then plain shifts guarded by the place in the word; all letters
+- `shift_after_sorting`: a stable sort by vehicle first, then plain shifts guarded by the number in the word; all
+letters
   are packed into one small integer, so that there is one shift for each step back instead of one for each letter.
 
 `Route` is not of fixed length: its start is the last event that was off, at least two back, carried forward, and no
@@ -45,7 +46,7 @@ PATTERNS = ("Route", *FIXED)
 
 
 def _detections(events: pl.LazyFrame, found: dict[str, tuple[pl.Expr, pl.Expr, pl.Expr]]) -> pl.DataFrame:
-    """The rows of each pattern from its (is detected, start time, start place in the word), out of one pass."""
+    """The rows of each pattern from its (is detected, start time, start number in the word), out of one pass."""
     marked = events.select(
         "vehicle_id",
         "ts",
@@ -102,7 +103,7 @@ def shift_over_groups(events: pl.LazyFrame) -> pl.DataFrame:
 
 # lines: six
 def shift_after_sorting(events: pl.LazyFrame) -> pl.DataFrame:
-    """One sort by vehicle, the letters packed into one integer, plain shifts guarded by the place in the word."""
+    """One sort by vehicle, the letters packed into one integer, plain shifts guarded by the number in the word."""
     bits = {name: 1 << i for i, name in enumerate((*LETTERS, "off"))}
     packed = pl.sum_horizontal(
         letter.fill_null(False).cast(pl.UInt8) * pl.lit(bits[name], pl.UInt8) for name, letter in LETTERS.items()
@@ -122,7 +123,7 @@ def shift_after_sorting(events: pl.LazyFrame) -> pl.DataFrame:
         return (expression & pl.lit(bits[letter], pl.UInt8)) != 0
 
     at = {n: pl.col("bits").shift(n) for n in range(1, 4)} | {0: pl.col("bits")}
-    # Rows instead of places in the word: an earlier vehicle's are too small to be this one's.
+    # Rows instead of numbers in the word: those of an earlier vehicle are too small to be this one's.
     was_off, stood = pl.when(has(pl.col("bits"), "off")), pl.when(~has(pl.col("bits"), "moving"))
     anchored = numbered.with_columns(
         was_off.then("ts").forward_fill().shift(2).alias("from_ts"),

@@ -1,7 +1,7 @@
 """Events of pairs, found without our grid: an event and every other vessel within reach that reported lately.
 
 `docs/several.md` defines them. Here the definition is turned around: every event is its vessel's newest from its own
-place in the order until the vessel's next, and the events of pairs are those that fall into the time of another's
+index in the order until the vessel's next, and the events of pairs are those that fall into the time of another's
 newest event within reach. So they are a join, by position and by an interval of the order; each file beside this one
 computes it in another way. All begin with the same arrays, events in order and vessels numbered, and all answer with
 how many they found and a checksum of who and when.
@@ -21,7 +21,7 @@ I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 
 EARTH_RADIUS_M = 6_371_008.8
-LAST = 1 << 62  # for what no event follows
+LAST = 1 << 62  # stands for "no event follows"
 TIMES_EVENT, TIMES_VESSEL, MODULUS = 1_000_003, 7_919, 2_147_483_647
 
 
@@ -53,13 +53,13 @@ class Heard:
         return 2.0 * math.sin(self.reach_m / EARTH_RADIUS_M / 2)
 
     def cell_deg(self) -> tuple[float, float]:
-        """Width and height of a cell that nothing within reach can be more than one away from."""
+        """Width and height of a cell such that everything within reach is at most one cell away."""
         height = math.degrees(self.reach_m / EARTH_RADIUS_M) * (1 + 1e-9)
         farthest = math.radians(float(np.abs(self.lat).max()) + height)
         return math.degrees(math.asin(math.sin(math.radians(height)) / math.cos(farthest))) * (1 + 1e-9), height
 
     def table(self) -> pa.Table:
-        """The same for engines that read tables; `n` is an event's place in the order."""
+        """The events for engines that read tables; `n` is an event's index in the order."""
         columns = {"n": np.arange(len(self)), "vessel": self.vessel, "t": self.ts, "lon": self.lon, "lat": self.lat}
         return pa.table(columns)
 
@@ -70,7 +70,7 @@ class Heard:
         return np.asarray(EARTH_RADIUS_M * unit)
 
     def until(self) -> I64:
-        """[event]: the place of the vessel's next event."""
+        """[event]: the index of the vessel's next event."""
         return self._next(np.arange(len(self)))
 
     def until_ts(self) -> I64:

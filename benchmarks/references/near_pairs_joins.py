@@ -1,6 +1,6 @@
 """Events of pairs as joins of tables: DuckDB and Polars, on one core.
 
-A cell is twice as large as the reach, so an event asks the four around the corner that is nearest to it: a sixth faster
+A cell is twice as large as the reach, so an event looks up the four around its nearest corner: a sixth faster
 in Polars than nine cells as large as the reach, and the same in DuckDB. A range join joins by the cell and compares
 times, as a user would write it: it looks at all events of a cell, whatever their time. `in_buckets` also cuts time into
 pieces of some seconds and joins by those, which takes work by hand; 5, 10, 20 and 40 s were tried. Both engines get the
@@ -17,7 +17,7 @@ from benchmarks.references.near_pairs import LAST, MODULUS, TIMES_EVENT, TIMES_V
 
 BUCKET_S = 10
 ROW = 1_000_000  # from a cell to the one north of it
-AROUND = [row + column for row in (-ROW, 0) for column in (-1, 0)]  # a corner
+AROUND = [row + column for row in (-ROW, 0) for column in (-1, 0)]  # the four cells around a corner
 
 QUERY = """
 WITH e AS (
@@ -70,7 +70,7 @@ class InPolars:
     """Polars over its own frame, which is made before any clock starts."""
 
     def __init__(self, heard: Heard, in_buckets: bool) -> None:
-        os.environ.setdefault("POLARS_MAX_THREADS", "1")  # it looks at its first import
+        os.environ.setdefault("POLARS_MAX_THREADS", "1")  # Polars reads it at its first import
         import polars as pl
 
         frame = pl.from_arrow(heard.table())

@@ -1,13 +1,13 @@
 """Events of pairs by spatial indexes, slice of time by slice: scipy's cKDTree, shapely's STRtree, MEOS, on one core.
 
 A slice is as long as the time between two reports of a vessel. Its tree holds every event that is its vessel's newest
-at some time of the slice; the slice's events ask for those within reach, and the order decides which of them were the
+at some time of the slice; the slice's events look up those within reach, and the order decides which of them were the
 newest just then. cKDTree has points in space, and measures chords. STRtree has points on a map whose degrees are
-stretched to equal lengths, asks a little wider, and chords decide.
+stretched to equal lengths, searches a little wider, and chords decide.
 
 MEOS has no notion of an event of a pair, but of when two moving points are within a distance of each other: so its
 tracks run over the order instead of the time, each position holds until the next, and an event counts if it falls into
-a span that MEOS has found. Its R-tree finds the tracks whose boxes meet. It is not asked for freshness: on the measured
+a span that MEOS has found. Its R-tree finds the tracks whose boxes meet. Freshness is left out: on the measured
 slice every vessel reports.
 """
 
@@ -24,7 +24,7 @@ SLICE_S = 10
 
 
 class Slices:
-    """For each slice of time its own events, and all that are some vessel's newest in it."""
+    """The events of each slice of time, and all that are some vessel's newest in it."""
 
     def __init__(self, heard: Heard) -> None:
         self.heard, self._until, self._until_ts = heard, heard.until(), heard.until_ts()
@@ -73,14 +73,14 @@ def in_strtree(heard: Heard) -> Answer:
 
 
 def by_strtree(slices: Slices) -> Iterator[tuple[I64, I64]]:
-    """Slice by slice the events of pairs, and the newest event of the other."""
+    """The events of pairs, slice by slice, and the newest event of the other."""
     import shapely
 
     heard = slices.heard
     vectors = heard.vectors_m()
     middle = np.radians(heard.lat.mean())
     on_map = shapely.points(heard.lon * np.cos(middle), heard.lat)
-    # So much wider as a degree of longitude is longer at the southern edge than in the middle.
+    # Wider by as much as a degree of longitude is longer at the southern edge than in the middle.
     wider = float((np.cos(middle) / np.cos(np.radians(np.abs(heard.lat)))).max())
     reach_deg = np.degrees(heard.reach_m / EARTH_RADIUS_M) * max(1.0, wider) * (1 + 1e-6)
     square = (heard.reach_chord * EARTH_RADIUS_M) ** 2

@@ -42,7 +42,7 @@ def detect(heard: Heard, speed_kn: F64, course: F64, event: I64, other: I64) -> 
     slow = (speed_kn[a] < 2) & (speed_kn[b] < 2)
     nearing = (distance_m >= 100) & (distance_m <= 500) & (closing > 2 * KN)
     length = _runs(nearing, begins)
-    # Before an event below 100 m: so many that near it, and one beyond 500 m before those.
+    # Before an event below 100 m: enough that are as near, and before those one beyond 500 m.
     before = np.concatenate([[0], length[:-1]])
     start = np.arange(len(event)) - before - 1
     word = np.cumsum(begins)

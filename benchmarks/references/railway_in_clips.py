@@ -1,7 +1,7 @@
 """The two constraints of the Train Benchmark as rules of CLIPS, by clipspy: one fact for each tie, one firing a match.
 
-Facts are read by CLIPS's own reader from a file that is written before the clock starts. Patterns stand in the order of
-the chain that they form, so that every one joins the one before by an equal value, which CLIPS looks up by a hash.
+CLIPS's own reader reads the facts from a file that is written before the clock starts. Patterns stand in the order of
+the chain that they form, so that each joins the previous one by an equal value, which CLIPS looks up by a hash.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def write_facts(ties: Ties, labels: tuple[str, ...], file: Path) -> None:
 
 
 def load_and_check(constraint: str, labels: tuple[str, ...], facts: Path) -> int:
-    """How often the rule fires, once CLIPS has taken in the facts."""
+    """How often the rule fires after CLIPS has taken in the facts."""
     import clips
 
     environment = clips.Environment()

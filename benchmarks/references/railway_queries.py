@@ -1,4 +1,4 @@
-"""What breaks the two constraints of the Train Benchmark, by engines that run the query again: DuckDB, SQLite, Polars.
+"""Finds what breaks the two constraints of the Train Benchmark by running the query again: DuckDB, SQLite, Polars.
 
 Each has the same three steps: take in the ties of a model from its files, say what is broken, repair one tie.
 """

@@ -1,8 +1,8 @@
 """The fleet patterns written with Spark's window functions: the work of a Spark user without an engine.
 
-Written as well as we could: all letters of an event are bits of one whole number, so that there is one `lag` for each
-step back and not one for each letter; there is one exchange and one sort, by vehicle and time; which patterns hit a row
-are bits of another number, and only the few rows with a hit are made into detections.
+They are written as well as we could: all letters of an event are bits of one whole number, so that there is one `lag`
+for each step back and not one for each letter; there is one exchange and one sort, by vehicle and time; which patterns
+hit a row are bits of another number, and only the few rows with a hit are made into detections.
 
 Only `Route` is not of fixed length: its start is the last event that was off, at least two back, and no event
 after that may be one that was not moving.

@@ -3,7 +3,7 @@
     python -m benchmarks.references.spark_windows_process
     {"events": path, "patterns": 6, "out": path} ──▶ {"seconds": …, "cpu_s": …}
 
-A line on standard input asks for one run, from Parquet to Parquet, and a line answers when it is over; so runs can take
+A line on standard input requests one run, from Parquet to Parquet, and a line answers when it is over; so runs can take
 turns with ours, and neither session is set up for the other.
 """
 
@@ -20,7 +20,8 @@ from types import TracebackType
 
 from benchmarks import N_THREADS, REPOSITORY
 
-# As the peer's, with some more partitions: there may be more events, and adaptive execution puts small ones together.
+# The peer's session with some more partitions: there may be more events, and adaptive execution puts small ones
+# together.
 PARTITIONS = {"spark.sql.shuffle.partitions": str(4 * N_THREADS)}
 
 
@@ -33,7 +34,7 @@ class Took:
 
 
 class WindowsApart:
-    """The process; it starts at once, and is asked for runs."""
+    """The process; it starts at once, and runs on request."""
 
     def __init__(self) -> None:
         self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed with the process)

@@ -8,8 +8,8 @@ somewhere else at the beginning of a round. *Not taken*: data as long as the fas
 partitions: gigabytes that are made, sorted and cut before anything is measured.
 
 It begins after a tenth of the first round: generated traffic is denser while it sets out than it is later. And it
-begins with full buffers. From empty ones a recogniser that is too slow is seen only when its batches, each a
-little longer than the one before, have grown as long as the buffer: a short run would say that it keeps up.
+begins with full buffers. With empty ones, a recogniser that is too slow shows only when its batches, each a
+little longer than the last, have grown as long as the buffer: a short run would say that it keeps up.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from wayeb_py.parallel.logs.log import OffsetRange, Offsets
 from wayeb_py.parallel.logs.replay import MAX, ReplayLog, Schedule
 
 ROUNDS = 1_000_000
-SKIPPED = 0.1  # of the first round
+SKIPPED = 0.1  # share of the first round
 PAUSE_S = 60  # from the last event of a round to the first of the next, in the data's time
 
 
@@ -56,7 +56,7 @@ class RoundSchedule(Schedule):
             return len(self)
         number = max(0, math.floor(clock_s / self._round_s))
         offset = number * self._n_round + super().n_due(clock_s - number * self._round_s)
-        # A difference of sums rounds: `due_s` decides, as it does for one round.
+        # A difference of sums has rounding errors: `due_s` decides, as it does for one round.
         while offset and self.due_s(offset - 1) > clock_s:
             offset -= 1
         while self.due_s(offset) <= clock_s:

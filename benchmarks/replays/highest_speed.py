@@ -1,6 +1,6 @@
 """The highest rate, or speed, that a stream still holds: by steps, then by halves.
 
-A probe is a whole run, so few of them are made: the guess is what the stream took when it was offered too much.
+A probe is a whole run, so few of them are made: the first guess is what the stream took when it was offered too much.
 """
 
 from __future__ import annotations

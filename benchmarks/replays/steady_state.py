@@ -1,4 +1,4 @@
-"""Looks at the sources of a replay become its steady state: back-pressure, rates, and when each event was offered.
+"""Samples of the sources of a replay become its steady state: back-pressure, rates, and when each event was offered.
 
 The steady state is what lies between two plans of batches, the first of them after some whole batches in which Python
 workers start and code is loaded. Between two plans everything is exact: the events taken, the time that passed, and the
@@ -35,8 +35,8 @@ class Steady:
     began_s: float
     seconds: float
     batches: int
-    ratios: dict[str, float]  # by source
-    due_per_s: float | None  # by the timetable; None at the speed `max`
+    ratios: dict[str, float]  # ratio by source
+    due_per_s: float | None  # rate of the timetable; None at the speed `max`
     taken_per_s: float
 
     @property
@@ -94,7 +94,7 @@ def offered_at_s(looks: Looks, partition: str, clock_s: F64) -> F64:
 
 
 def latency_s(found: pa.Table, out_at_s: float, looks: Looks, log: EndlessLog, since_s: float) -> F64:
-    """For each detection that came out at a time: how long before that its last event was offered, if that was in the
+    """How long before it came out each detection's last event was offered, if that was in the
     steady state. The data are in order of time, so an event is due at its own."""
     if log.speed == MAX:
         return np.zeros(0)

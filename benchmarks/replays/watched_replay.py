@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LIMIT = 0.1  # a recogniser keeps up while back-pressure is below this
-BUFFER_S = 10.0  # of a source, unless `--buffer` says otherwise
+BUFFER_S = 10.0  # buffer of a source, unless `--buffer` says otherwise
 BATCH_AT_MAX = 1_000_000  # events that all sources together may offer at the speed `max`
 WARM_BATCHES = 2
 WARM_BATCHES_QUICK = 1
@@ -78,7 +78,7 @@ class Subject:
         return self.patterns.wanted
 
     def store(self, sources: int) -> Path:
-        """Its events in so many partitions by entity, stored once for as long as the file is the same."""
+        """Its events in `sources` partitions by entity, stored once for as long as the file is the same."""
         made_ns = self.events.stat().st_mtime_ns
         folder = FOLDER / "replays" / f"{self.events.stem}-{made_ns:x}-{sources}"
         if not folder.exists():
@@ -93,14 +93,14 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """One run: each of so many sources replays its part at a speed, and so many recognise."""
+    """One run: each source replays its part at a speed, and some recognisers take it."""
 
     subject: Subject
     scheme: Scheme
     sources: int
     recognisers: int
     speed: float
-    buffer_s: float = BUFFER_S  # of each source; a batch is given no more, so a short one makes short runs
+    buffer_s: float = BUFFER_S  # buffer of each source; a batch gets no more, so a short buffer makes short runs
 
     def log(self) -> EndlessLog:
         at_max = Capacity(events=BATCH_AT_MAX // self.sources)
@@ -126,7 +126,7 @@ class Replayed:
     setup: Setup
     steady: Steady
     detections: int
-    events: int  # over all of the run, and so are detections
+    events: int  # events of the whole run, as are detections
     latency_s: F64  # of each detection whose event was offered in the steady state
 
     def row(self) -> dict[str, Value]:
@@ -151,7 +151,7 @@ class Replayed:
 
 @contextmanager
 def recognisers(n: int, quick: bool) -> Iterator[SparkSession]:
-    """A session in which so many tasks run at a time."""
+    """A session in which `n` tasks run at a time."""
     session = open_session(f"local[{n}]", settings={"spark.driver.memory": "2g"}, quick=quick)
     try:
         yield session
@@ -160,7 +160,7 @@ def recognisers(n: int, quick: bool) -> Iterator[SparkSession]:
 
 
 def replay(experiment: Experiment, session: SparkSession, setup: Setup, seconds: float) -> Replayed:
-    """One run whose steady state lasts so many seconds; stops the experiment where its detections differ from those of
+    """One run whose steady state lasts `seconds`; stops the experiment where its detections differ from those of
     one process in the same events."""
     log = setup.log()
     with tempfile.TemporaryDirectory(prefix="wayeb-replayed-") as name, experiment.watched():
@@ -197,13 +197,13 @@ class _Run:
     folder: Path
     n_warm: int  # batches that are not yet steady
     taken: list[tuple[float, Batch]] = field(default_factory=list)  # batches, and when they were in the sink
-    looks: list[dict[str, SourceState]] = field(default_factory=list)  # each of which showed something new
+    looks: list[dict[str, SourceState]] = field(default_factory=list)  # samples that showed something new
     planned_s: list[float] = field(default_factory=list)  # when batches were planned, in the steady state
     stop: threading.Event = field(default_factory=threading.Event)
     fault: Exception | None = None
 
     def watch(self, seconds: float) -> None:
-        """Runs until the steady state has lasted so long."""
+        """Runs until the steady state has lasted `seconds`."""
         thread = threading.Thread(target=self._stream, daemon=True)
         thread.start()
         deadline_s = time.monotonic() + seconds + DEADLINE_S

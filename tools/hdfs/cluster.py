@@ -1,6 +1,6 @@
 """A real HDFS on this machine, for tests: a name node and a data node in one process, on loopback, gone when we are.
 
-Hadoop's minicluster comes from Maven, once a machine.
+Hadoop's minicluster comes from Maven, once for each machine.
 
 *Not taken*: a download of Hadoop's distribution, eight times as large; a container (needs a daemon and rights).
 """
@@ -27,7 +27,7 @@ _POLL_S = 0.1
 def hdfs_jars() -> list[Path]:
     """What `java -cp` needs to run a cluster."""
     hadoop = [f"org.apache.hadoop:hadoop-client-{part}:{HADOOP_VERSION}" for part in ("minicluster", "runtime")]
-    # Java has dropped the first of the others, which Hadoop's web server asks for.
+    # Java has dropped the first of the others, which Hadoop's web server needs.
     others = ["javax.xml.bind:jaxb-api:2.3.1", "org.slf4j:slf4j-simple:1.7.36"]
     return fetch_jars(f"hadoop-minicluster-{HADOOP_VERSION}", [*hadoop, *others])
 

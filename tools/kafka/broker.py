@@ -54,7 +54,7 @@ exec "$@" </dev/null
 
 
 class Broker:
-    """A broker that is started once and stopped; between, it can be stopped and started again over the same topics."""
+    """A broker; between its start and its end it can be stopped and started again over the same topics."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Broker:
         optimised: bool = False,
         settings: Mapping[str, str] = {},
     ) -> None:
-        """`optimised` lets Java compile what runs long as well as it can, which a short test only pays for."""
+        """`optimised` lets Java compile what runs long as well as it can, which only costs a short test time."""
         self.folder = Path(tempfile.mkdtemp(prefix="wayeb-kafka-")) if folder is None else folder
         self._is_ours = folder is None
         self._heap_mb, self._optimised, self._settings = heap_mb, optimised, dict(settings)

@@ -1,11 +1,10 @@
-"""Latency of the high, the middle and the low level as the middle load grows, from a TCP line to a line out; with
-Flink.
+"""Measures the latency of three levels as the middle load grows, from a TCP line to a line out; with Flink.
 
 Three streams come over three connections, each with a pattern (`benchmarks/loads/offered.py`): `High` and `Low` get 500
 lines a second, the middle one as many as a share of the capacity, up to twice. The stream runs on one core; the sender
-on another. A latency is from the moment when a line was due until the detection's line is here. *Timely* are detections
-that come within 100 ms. Flink gets the same lines on the same core, a process after the other, with its own capacity as
-the measure: twice what it can do is its highest load, as twice what ours can do is ours.
+on another. A latency is from the moment when a line was due until the line of its detection arrives. *Timely* are
+detections that come within 100 ms. Flink gets the same lines on the same core, a process after the other, with its own
+capacity as the measure: twice what it can do is its highest load, as twice what ours can do is ours.
 
 Analysis: above the capacity the sender of the middle stream is made to wait, and so are its lines. The highest level
 waits for what is under way. Flink shares the processor among its threads, which the system takes turns with.
@@ -28,9 +27,9 @@ from benchmarks.loads.stations import station
 from benchmarks.peers.peer import MissingError
 
 SEED = 30
-RATE = 500.0  # of the highest and the lowest level
+RATE = 500.0  # events a second of the highest and the lowest level
 SHARES = {"quick": (0.0, 2.0), "usual": (0.0, 0.5, 0.9, 1.2, 2.0), "full": (0.0, 0.25, 0.5, 0.75, 0.9, 1.2, 1.5, 2.0)}
-SECONDS = {"quick": (3.0, 2.0), "usual": (5.0, 10.0), "full": (10.0, 60.0)}  # that do not count, and those that do
+SECONDS = {"quick": (3.0, 2.0), "usual": (5.0, 10.0), "full": (10.0, 60.0)}  # that do not count, and that do
 TIMELY_S = 0.1
 FLOOD = 600_000.0  # lines a second beyond what can be done
 MOST_GROWTH, LEAST_BELOW = 1.5, 20.0
@@ -39,7 +38,7 @@ Run = Callable[[list[Offered], float, Path], Heard]
 
 
 def streams(middle_rate: float, seconds: float) -> list[Offered]:
-    """The events of the three streams; the middle one has always a few, from which its types are read."""
+    """The events of the three streams; the middle one always has a few, which show its types."""
     dice = np.random.default_rng(SEED)
     rates = {"high": RATE, "middle": max(20.0, middle_rate), "low": RATE}
     return [offer(name, periodic(rate, seconds, dice), dice) for name, rate in rates.items()]
@@ -76,7 +75,7 @@ def capacity(run: Run, warm_s: float, seconds: float, folder: Path) -> float:
 
 
 def report(experiment: Experiment, engine: str, share: float, heard: Heard, warm_s: float, seconds: float) -> float:
-    """The rows of one run; the highest level's p99 in ms."""
+    """Adds the rows of one run; returns the highest level's p99 in ms."""
     what = f"{engine}, load {share:g}: what came out is there, once, and nothing before it is missed"
     experiment.check(what, heard.is_right())
     p99 = 0.0

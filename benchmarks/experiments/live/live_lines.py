@@ -1,8 +1,9 @@
-"""From a TCP line to a line out: six fleet patterns at rates up to 100,000 lines a second on one core, and the memory.
+"""Measures latency from a TCP line to a line out, for six fleet patterns at up to 100,000 lines/s on one core, and
+memory.
 
 A sender on the other core sends events of the fleet as NDJSON when they are due; the stream has no journal and writes
 detections to standard output. A latency is from the moment when a line was due until the line of a detection that it
-completes is here. Resident memory is that of the process at the end. The same is done by the processor time of this
+completes arrives. Resident memory is that of the process at the end. A second run goes by the processor time of this
 process, which other processes do not disturb: `benchmarks/loads/simulated_station.py`.
 
 Analysis: an event waits for the events before it that are being read, recognised and written, a millisecond or two; at
@@ -30,7 +31,7 @@ from benchmarks.references.fleet_in_polars import NEEDED
 
 USUAL = (1_000, 10_000, 50_000, 100_000)
 RATES = {"quick": (10_000, 100_000), "usual": USUAL, "full": (*USUAL, 200_000)}
-SECONDS = {"quick": (3.0, 2.0), "usual": (5.0, 15.0), "full": (5.0, 60.0)}  # that do not count, and those that do
+SECONDS = {"quick": (3.0, 2.0), "usual": (5.0, 15.0), "full": (5.0, 60.0)}  # that do not count, and that do
 JUDGED = 100_000
 FOUND = re.compile(rb'"pattern": ?"(\w+)".*?"number": ?(\d+)')
 MOST_MS, MOST_MB = 10.0, 200.0

@@ -1,4 +1,4 @@
-"""With and without priorities, periodic and sporadic arrivals: how long each level waits.
+"""Measures how long each level waits, with and without priorities, for periodic and sporadic arrivals.
 
 Three streams have a pattern each: `High` and `Low` get a thousand events a second, the middle one as many as a share of
 what this machine can do. Events arrive at equal distances, or in bursts of up to forty. Without priorities the three
@@ -22,11 +22,11 @@ from benchmarks.loads.processor_clock import ProcessorClock, Served, serve, slow
 from wayeb_py.engine.priority_levels.leveled_recogniser import LeveledRecogniser
 
 SEED = 31
-RATE = 1_000.0  # of the highest and the lowest level
-SHARES = (0.0, 0.5, 0.9, 1.2, 2.0)  # of the capacity, for the middle level
+RATE = 1_000.0  # events a second of the highest and the lowest level
+SHARES = (0.0, 0.5, 0.9, 1.2, 2.0)  # shares of the capacity, for the middle level
 SECONDS = {"quick": 0.5, "usual": 4.0, "full": 20.0}
 MOST_GROWTH = 1.5
-AN_EVENT_S = 10e-6  # by which the recogniser is slowed, so that an overload is a load that can be made
+AN_EVENT_S = 10e-6  # how much slower each event is made, so that an overload can be generated
 FLOOD = 400_000.0  # events a second beyond what can be done
 ARRIVALS = {"periodic": periodic, "sporadic": sporadic}
 
@@ -43,7 +43,7 @@ def run(offered: list[Offered], priorities: bool) -> tuple[Served, LeveledRecogn
     clock = ProcessorClock()
     with clock.paused():
         recogniser = LeveledRecogniser(wayeb_py.compile(text_of(priorities)), clock=clock.clock)
-        for one in offered:  # what is made once for a stream is made here
+        for one in offered:  # makes here what is made once for a stream
             for own in recogniser.recognisers:
                 if own.reads(one.stream):
                     own.bind(one.events.schema, one.stream)
@@ -54,13 +54,13 @@ def run(offered: list[Offered], priorities: bool) -> tuple[Served, LeveledRecogn
 def capacity(seconds: float) -> float:
     """Events a second of the middle level that are done where as many wait as anyone could want."""
     offered = streams(FLOOD, seconds / 4, "periodic")
-    run(offered, priorities=True)  # compiled, and loaded
+    run(offered, priorities=True)  # compiles and loads
     served, _ = run(offered, priorities=True)
     return offered[1].n / served.until_s
 
 
 def check(experiment: Experiment, offered: list[Offered], served: Served, what: str) -> None:
-    """Everything that is there was found, once."""
+    """Checks that everything that is there was found, once."""
     same = all(np.array_equal(served.found(one.stream), one.expected_us()) for one in offered)
     n = sum(len(served.found(one.stream)) for one in offered)
     experiment.check(f"{n:,} detections {what}, as numpy's", same and n > 0)

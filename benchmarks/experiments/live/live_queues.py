@@ -1,4 +1,4 @@
-"""What queues cost: events that wait and are taken by level, against feeding a recogniser the same events directly.
+"""Measures what queues cost: events that wait and are taken by level, against feeding a recogniser directly.
 
 Events come together in portions of one to ten thousand. *Directly*: each portion is fed to one recogniser with all six
 patterns. *One level*: it arrives in a queue, from which one lane takes it. *Three levels*: two patterns at each of
@@ -25,7 +25,7 @@ from wayeb_py.engine.recogniser import Recogniser
 PORTIONS = (1, 10, 100, 1_000, 10_000)
 N_EVENTS = {"quick": 100_000, "usual": 2_000_000, "full": 2_000_000}
 MOST_PORTIONS = {"quick": 2_000, "usual": 20_000, "full": 50_000}
-MOST_COST = 1.5  # of portions of a thousand, one level against feeding directly
+MOST_COST = 1.5  # the most that one level may cost against feeding directly, in portions of a thousand
 LEVELS = ("high", "high", "normal", "normal", "low", "low")
 
 

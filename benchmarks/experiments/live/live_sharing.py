@@ -1,10 +1,10 @@
-"""With and without sharing: what an event costs where patterns of several levels ask the same about it.
+"""Measures what an event costs, with and without sharing, where patterns of several levels need the same answers.
 
-Vessels sail along a coast; at each level a pattern asks whether they are inside one of 60 areas and near one of 220
+Vessels sail along a coast; at each level a pattern tests whether they are inside one of 60 areas and near one of 220
 ports, and then something of its own. With sharing the highest level that needs an answer computes it, and the others
 find it. Processor time, in turns.
 
-Analysis: without sharing the questions are asked once for each level. What remains of each level is its own: the
+Analysis: without sharing each level computes the answers itself. What remains of each level is its own: the
 entities' states, steps, and rows.
 """
 

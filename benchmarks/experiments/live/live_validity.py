@@ -1,12 +1,12 @@
-"""Validity: timely detections with and without shedding as the load grows, and rules of two streams at four intervals.
+"""Measures timely detections with and without shedding as the load grows, and rules of two streams at four intervals.
 
 *Absolute.* A detection is worth something for 50 ms. The load grows from half of what the machine can do to three times
 as much. Without shedding events wait ever longer, and soon every detection is too late; with `shed after 25 ms` events
 that have waited too long are skipped, and what is left is in time.
 
-*Relative.* A rule joins a detection of one stream with one of another stream of the same entity, at most so long after
-it; the second stream lags by 20 ms. At four intervals: how many matches there are, what an event costs, and how much
-the rule keeps. Matches are compared with numpy's.
+*Relative.* A rule joins a detection of one stream with one of another stream of the same entity, at most an interval
+after it; the second stream lags by 20 ms. At four intervals: how many matches there are, what an event costs, and how
+much the rule keeps. Matches are compared with numpy's.
 
 The recogniser is slowed by ten microseconds an event. The clock is the processor time of this process: see
 `benchmarks/loads/processor_clock.py`.
@@ -27,18 +27,18 @@ from wayeb_py.engine.recogniser import Recogniser
 
 SEED = 32
 VALID_MS, SHED_MS = 50, 25
-AN_EVENT_S = 10e-6  # by which the recogniser is slowed, so that an overload is a load that can be made
+AN_EVENT_S = 10e-6  # how much slower each event is made, so that an overload can be generated
 FLOOD = 400_000.0  # events a second beyond what can be done
 SHARES = (0.5, 0.9, 1.5, 2.0, 3.0)
 SECONDS = {"quick": 0.5, "usual": 4.0, "full": 20.0}
-LEAST_TIMELY = 0.5  # of what is timely at nine tenths of the capacity
+LEAST_TIMELY = 0.5  # share of what is timely at nine tenths of the capacity
 INTERVALS_MS = (10, 25, 50, 100)
 LAG_US = 20_000
 N_RULE = {"quick": 20_000, "usual": 200_000, "full": 1_000_000}
 
 
 def run(rate: float, seconds: float, sheds: bool) -> tuple[Served, LeveledRecogniser, int, float]:
-    """Serves the middle level alone; what left, how many matches there were, and when the last event came."""
+    """Serves the middle level alone; returns what left, the number of matches, and when the last event came."""
     dice = np.random.default_rng(SEED)
     offered = offer("middle", periodic(rate, seconds, dice), dice)
     clause = f"valid for {VALID_MS} ms else mark" + (f" shed after {SHED_MS} ms" if sheds else "")
@@ -86,7 +86,7 @@ def absolute(experiment: Experiment, seconds: float) -> None:
 
 
 def two_streams(n: int) -> tuple[pa.Table, pa.Table]:
-    """Detections to come of two streams, one each 50 µs; the second lags."""
+    """Events of two streams that will be detected, one every 50 µs; the second stream lags."""
     dice = np.random.default_rng(SEED)
     tables = []
     for lag in (0, LAG_US):

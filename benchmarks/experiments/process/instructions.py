@@ -1,9 +1,9 @@
-"""How many instructions an event costs in the main kernels, counted by valgrind: a measure without noise.
+"""Counts, by valgrind, the instructions that an event costs in the main kernels: a measure without noise.
 
 `instructions_work` does the work in a process, for n events and for twice as many; the difference by n is what an event
 costs. Valgrind knows no AVX-512, so the kernels are compiled for a Haswell processor, into a cache of their own; the
 same sources and versions then give the same counts on every machine, and `wayeb bench compare` takes 1 % for a change.
-perf could count as well, where a machine lets it, but counts what the processor really ran: two tools for one number
+perf could count too, where a machine allows it, but counts what the processor really ran: two tools for one number
 would not compare.
 
 Analysis: an instruction is not a time. Work that waits for memory costs more than is counted here, and work that runs
@@ -32,7 +32,7 @@ WORK = [sys.executable, "-m", "benchmarks.experiments.process.instructions_work"
 VALGRIND = ["--tool=callgrind", "--instr-atstart=no", "--quiet"]
 ENVIRONMENT = {
     "NUMBA_CPU_NAME": "haswell",
-    "NUMBA_CPU_FEATURES": "",  # those behind the name
+    "NUMBA_CPU_FEATURES": "",  # the features that the name implies
     "NUMBA_CACHE_DIR": str(FOLDER / "kernels-haswell"),
     "PYTHONHASHSEED": "0",
     "ARROW_DEFAULT_MEMORY_POOL": "system",

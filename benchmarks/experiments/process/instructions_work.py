@@ -39,7 +39,7 @@ _REQUEST = bytes.fromhex("4889f8 4889f2 48c1c703 48c1c70d 48c1c73d 48c1c733 4887
 _CALLGRIND = ord("C") << 24 | ord("T") << 16
 _ZERO, _DUMP_AT, _START, _STOP = (_CALLGRIND + number for number in (1, 3, 4, 5))
 
-Piece = Callable[[int], int]  # does its work for so many events, and returns how many were found
+Piece = Callable[[int], int]  # works on a number of events, and returns how many detections it found
 
 
 class Marks:
@@ -80,7 +80,7 @@ def pieces() -> Iterator[tuple[str, int, Piece]]:
     area = PlaceIndex(shapes_of(np.array([shapely.Polygon(walk)], dtype=object), True))
     yield "inside an area", N_EVENTS, lambda n: int(area.inside(lon[:n], lat[:n]).sum())
     coast = PlaceIndex(shapes_of(np.array([shapely.LinearRing(walk)], dtype=object), False))
-    coast.near(lon, lat, spatial.COAST_REACH_M)  # after so many questions it makes cells
+    coast.near(lon, lat, spatial.COAST_REACH_M)  # after this many positions it makes cells
     yield "near a coast", N_EVENTS, lambda n: int(coast.near(lon[:n], lat[:n], spatial.COAST_REACH_M).sum())
     ports = places.make_ports(dice)
     vessels = places.make_events(dice, ports, 2 * N_EVENTS // places.N_STEPS)
@@ -98,7 +98,7 @@ def _recognising(patterns: wayeb_py.Patterns, events: pa.Table) -> Piece:
 
 
 def _recognising_one_by_one(patterns: wayeb_py.Patterns, events: pa.Table) -> Piece:
-    # From where it is warm: Python makes its own code faster during the first ones.
+    # Counting starts when it is warm: Python makes its own code faster during the first events.
     batches = [events.slice(at, 1).combine_chunks().to_batches()[0] for at in range(10 * N_ALONE)]
     recogniser = wayeb_py.Recogniser(patterns, workers=1, order="sorted")
     for batch in batches[: -2 * N_ALONE]:

@@ -1,12 +1,12 @@
-"""What a call of a kernel costs by the form of its arguments: thirty arrays, six structs of five, and other forms.
+"""Measures what a kernel call costs by the form of its arguments: thirty arrays, six structs of five, and other forms.
 
 Every form reads the same thirty arrays. `structs` is how the engine calls kernels (`wayeb_py/kernels/structs.py`); the
-others were not taken: named tuples, because numba's dispatcher asks Python for their type; calls past the dispatcher,
+others were not taken: named tuples, because numba's dispatcher gets their type from Python; calls past the dispatcher,
 because nothing refuses an array of another type or layout there. `counted` is the structs again, in a kernel whose
 arrays numba counts references to, which those of ours do only if they make arrays.
 
-analysis: the dispatcher looks at each array once, alone or in a tuple, and the kernel's own wrapper unpacks it once
-more. A tuple by itself adds next to nothing.
+analysis: the dispatcher looks at each array once, alone or in a tuple, and the kernel's own wrapper unpacks it
+again. A tuple by itself adds next to nothing.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""From an event offered to its detection out, in process: batches of 1, 100 and 10,000 events.
+"""Measures the time from an event to its detection, in process, for batches of 1, 100 and 10,000 events.
 
-Every batch is offered when the one before is done, and an event's latency is the time until `feed` has returned the
+Every batch is offered when the previous one is done, and an event's latency is the time until `feed` has returned the
 detections of its batch. The time that an event waits for its batch to fill is the caller's choice and does not count.
 
 An event by itself is also given as a row (a dict of Python values, as a line of JSON becomes) and as arrays; those two
 have bounds.
 
 analysis: a call with a table costs some hundred microseconds whatever it carries (arrays are wrapped, columns looked
-up); batches of 100 share that among them, and from 10,000 on the events themselves are what costs. A row or arrays take
-one compiled call, and most of their time is Python that touches each value once.
+up); a batch of 100 shares that among its events, and from 10,000 on the events themselves are what costs. A row or
+arrays take one compiled call, and most of their time is Python that touches each value once.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _text_of_time(time_: Any) -> str:
 
 
 def report_alone(experiment: Experiment, patterns: wayeb_py.Patterns, events: pa.Table) -> None:
-    """The medians of single events that are not given as tables."""
+    """Reports the medians of single events that are not given as tables."""
     lines = [json.dumps(row, default=_text_of_time) for row in events.select(NEEDED).to_pylist()]
     columns = {name: events[name].combine_chunks() for name in NEEDED}
     ticks = columns["ts"].cast(pa.int64()).to_numpy()

@@ -1,6 +1,6 @@
-"""The greatest resident memory of `wayeb run` over up to 20 million events from Parquet to a detections file.
+"""Measures the greatest resident memory of `wayeb run` over up to 20 million events, Parquet to a detections file.
 
-Analysis: memory is bounded by batches in flight, entities and detections, not by the file. Measured by the system on a
+Analysis: memory is bounded by batches in flight, entities and detections, not by the file. The system measures it on a
 child process, so that nothing of this one counts.
 """
 
@@ -33,7 +33,7 @@ def peak_resident_bytes(command: list[str]) -> int:
 
 
 def run_once(experiment: Experiment, n_events: int) -> float:
-    """The peak of one run in GB, its detections checked."""
+    """The peak of one run in GB; checks its detections."""
     data = fleet_file(n_events)
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "detections.parquet"

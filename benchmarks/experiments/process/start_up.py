@@ -1,4 +1,4 @@
-"""From the start of a process to its first detection, on 10,000 events, with the kernels' cache warm.
+"""Measures the time from a process's start to its first detection, on 10,000 events, with a warm cache of kernels.
 
 Analysis: what a script or a shell loop feels. It is almost all imports, so it is measured on the command itself, by the
 moment at which the first line of NDJSON arrives; a median of five after one run that warms caches.
@@ -49,7 +49,7 @@ def main() -> None:
     experiment.check(f"{len(found)} detections of {len(PATTERNS)} patterns equal to Polars", found == as_expected)
     firsts_s: list[float] = []
     experiment.median_seconds({"whole process": lambda: firsts_s.append(first_detection_s(data)[0])})
-    firsts_s.pop(0)  # warmed up
+    firsts_s.pop(0)  # the first run only warms up
     experiment.record.repeats_s["first detection"] = firsts_s
     for until, seconds in {"first run": [cold_s], **experiment.record.repeats_s}.items():
         middle_s = statistics.median(seconds)

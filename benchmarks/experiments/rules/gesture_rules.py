@@ -34,7 +34,7 @@ def main() -> None:
         experiment.missing(f"there is no {RECORDINGS.name}: the recordings of the $1 recognizer")
     benchmarks = gesture_benchmarks(n_strokes)
     with tempfile.TemporaryDirectory() as folder:
-        Ready(benchmarks[0], Path(folder), 1).run()  # which loads modules and kernels
+        Ready(benchmarks[0], Path(folder), 1).run()  # loads modules and kernels
     times = {}
     for number, benchmark in enumerate(benchmarks):
         experiment.progress.step(number + 1, len(benchmarks), "benchmark")

@@ -1,8 +1,8 @@
-"""What a rule keeps, over time: by lifetimes, against keeping by the window and by reference counts.
+"""Measures what a rule keeps over time: by lifetimes, against keeping by the window and by reference counts.
 
 The rule wants a detection of A, then one of B within ten minutes, then one of C within two minutes of B, all of one
 entity, and none of D between B and C. Detections come at random, four times as many in every second hour. After every
-five minutes of data it is counted what is kept, rows and joined tuples together:
+five minutes of data the experiment counts what is kept, rows and joined tuples together:
 
 - *lifetimes*: what the network keeps; a row or a tuple goes when nothing to come can join it; by the planner's order of
   joins, and where A and B are joined first, as in the other two;
@@ -11,7 +11,7 @@ five minutes of data it is counted what is kept, rows and joined tuples together
 - *reference counts*: a tuple goes when its window, from its last row on, is over, and a row when the last tuple that
   holds it goes, as where nothing but its use says that a row can go.
 
-The other two are counted by numpy. The space-time of each is what it keeps summed over time.
+numpy counts the other two. The space-time of each is what it keeps summed over time.
 
 Analysis: rows of C and D wait for nothing once the clock has passed them; those of B wait for two minutes, only those
 of A for ten. So most of what a window keeps is dead.
@@ -36,7 +36,7 @@ FIRST, SECOND = 10 * MINUTE, 2 * MINUTE  # from A to B, from B to C
 WINDOW = FIRST + SECOND
 HOURS = {"quick": 1, "usual": 8, "full": 24}
 N_ENTITIES = 200
-A_MINUTE = 60  # rows of each input in a quiet hour
+A_MINUTE = 60  # rows a minute of each input in a quiet hour
 COUNTED = 5 * MINUTE
 LEAST_SAVED = 2.0
 TABLES = ("A", "B", "C", "D")
@@ -108,19 +108,19 @@ def pairs_of(rows: Rows) -> tuple[I64, I64]:
 
 
 def alive(begins: I64, ends: I64, at: I64) -> I64:
-    """How many have begun before a time and have not ended by it."""
+    """How many rows have begun before each time and have not ended by it."""
     return np.searchsorted(np.sort(begins), at) - np.searchsorted(np.sort(ends), at)
 
 
 def by_window(rows: Rows, pairs: tuple[I64, I64], at: I64) -> I64:
-    """Every row for the window, every tuple for as long as its first row."""
+    """What a window keeps: every row for the window, every tuple for as long as its first row."""
     kept = sum(alive(columns["ts"], columns["ts"] + WINDOW, at) for columns in rows.values())
     a, b = pairs
     return np.asarray(kept + alive(rows["B"]["ts"][b], rows["A"]["ts"][a] + WINDOW, at))
 
 
 def by_references(rows: Rows, pairs: tuple[I64, I64], at: I64) -> I64:
-    """Every tuple for the window from its last row on; a row as long as a tuple holds it, itself as one of one row."""
+    """What reference counts keep: a tuple for the window from its last row on, a row as long as a tuple holds it."""
     a, b = pairs
     tuple_ends = rows["B"]["ts"][b] + WINDOW
     ends = {table: columns["ts"] + WINDOW for table, columns in rows.items()}

@@ -1,14 +1,14 @@
-"""What a rule of two streams keeps while one of them lags: by lifetimes, a window, and reference counts; work not done.
+"""Measures what a rule of two streams keeps while one lags: by lifetimes, a window and reference counts; work not done.
 
 The rule wants a detection of A in one stream and then one of B in the other within ten minutes, of the same entity. In
 the first third both streams come in time; in the second B lags by half an hour; in the last A does. After every five
-minutes it is counted what is kept:
+minutes the experiment counts what is kept:
 
 - *lifetimes*: what the network keeps: a row goes when nothing to come can join it;
 - *window*: every row and every match for ten minutes of the stream that is behind;
 - *reference counts*: a match for ten minutes from its last row on, a row as long as a match that holds it.
 
-The other two are counted by numpy. *Work not done*: rows that nothing to come could use when they came, which are not
+numpy counts the other two. *Work not done*: rows that nothing to come could use when they came, which are not
 kept.
 
 Analysis: a row of B meets rows of A that are there, or come from a stream that is behind. Where A is in time no row of

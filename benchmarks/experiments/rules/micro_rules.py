@@ -3,9 +3,9 @@
 Each is a set of rules over events, which `inputs/micro_rules.py` describes. Both sides begin with the text of the
 rules, which they read and build into their networks once. CLIPS joins in the order in which a rule is written; ours
 plans by the first rows that come, and builds its networks again where it then knows better: that is building too. So
-one run of ours plans, and its plans are forced in those that are timed. Building is told by itself, and, with a run
-that plans, in the whole. Then both take in a load of events and fire once for every match; here that is a row of the
-output, through the same recogniser that runs any file. Each side gets the events as it takes them best: ours reads
+one run of ours plans, and its plans are forced in those that are timed. The record gives building separately, and, with
+a run that plans, in the whole. Then both take in a load of events and fire once for every match; here that is a row of
+the output, through the same recogniser that runs any file. Each side gets the events as it takes them best: ours reads
 Parquet; CLIPS is tried with one text file, with files of 100 and of 20 facts, and with its own binary form, and the
 quickest of these is timed. (One file of facts with arithmetic in its tests takes CLIPS a time that grows with the
 square of the facts, since it frees the numbers that it has computed only between files.) CLIPS keeps facts for ever, so
@@ -13,7 +13,7 @@ joins here have a window of time that holds all events.
 
 On one core both are timed by processor seconds, which other processes do not disturb; on two, where ours may use
 threads and CLIPS has one, by the wall clock. As in the paper the spread over the repeats, the standard deviation over
-the mean, is told beside the time.
+the mean, stands beside the time.
 
 Analysis: CLIPS takes one fact at a time through a network of nodes, by interpreted tests; here a batch of events goes
 through a node at once: constants that a column is compared with become cells of one axis, arithmetic a program that a
@@ -43,7 +43,7 @@ from benchmarks.inputs.micro_rules import SEED, MicroBenchmark, Tables, in_clips
 
 N_EVENTS = {"quick": 20_000, "usual": 100_000, "full": 1_000_000}
 REPEATS = {"quick": 3, "usual": 3, "full": 5}
-MOST_TRIED = 2_000  # facts of a table by which a way of giving them to CLIPS is chosen
+MOST_TRIED = 2_000  # facts of a table that decide how CLIPS gets them
 OWN_CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
 CORES = {n: f"{n} core{'s' if n > 1 else ''}" for n in (1, 2) if n <= len(OWN_CORES)}
 LEAST_MEAN, LEAST = 20.0, 1.0
@@ -80,7 +80,7 @@ class Ready:
         first = self._made({})
         self.built_s = time.process_time() - begin
         self.waiting = [first, self._made({})]
-        self.run()  # which loads what it needs
+        self.run()  # loads what it needs
         _, self.planning_s, _ = timed(self.run)
         rules = first.rules
         assert rules is not None
@@ -91,11 +91,11 @@ class Ready:
         for name, schema in self.schemas.items():
             recogniser.bind(schema, name)
         assert recogniser.rules is not None
-        assert recogniser.rules.running  # which makes the networks
+        assert recogniser.rules.running  # makes the networks
         return recogniser
 
     def run(self) -> int:
-        """All firings together: a row of the output for each."""
+        """The number of all firings: a row of the output for each."""
         recogniser = self.waiting.pop()
         found = [recogniser.feed(pq.read_table(path), name) for name, path in self.paths.items()]
         return sum(map(len, found)) + len(recogniser.finish())
@@ -119,7 +119,7 @@ def clips_network(benchmark: MicroBenchmark) -> Any:
 
 
 def write_facts(tables: Tables, folder: Path, most: int | None = None) -> dict[str, list[Path]]:
-    """The facts as CLIPS reads them, by the way in which it does; `most` of a table, evenly spread over it."""
+    """The facts as CLIPS reads them, by the way in which it reads; at most `most` of a table, evenly spread over it."""
     folder.mkdir()
     lines = []
     for name, columns in tables.items():
@@ -138,14 +138,14 @@ def write_facts(tables: Tables, folder: Path, most: int | None = None) -> dict[s
 
 
 def save_binary(benchmark: MicroBenchmark, ways: dict[str, list[Path]]) -> None:
-    """Has CLIPS write its binary form, from an environment without rules, which would run."""
+    """Has CLIPS write its binary form, from an environment without rules, so that none runs."""
     bare = clips_network(MicroBenchmark(benchmark.name, benchmark.tables, ()))
     bare.load_facts(str(ways["one file"][0]))
     bare.eval(f'(bsave-facts "{ways["a binary file"][0]}")')
 
 
 def clips_of(environment: Any, paths: list[Path]) -> int:
-    """All firings together."""
+    """The number of all firings."""
     environment.reset()
     for path in paths:
         if path.suffix == ".bin":
@@ -157,7 +157,7 @@ def clips_of(environment: Any, paths: list[Path]) -> int:
 
 
 def best_way(benchmark: MicroBenchmark, environment: Any, folder: Path) -> str:
-    """How CLIPS takes in facts of this benchmark most quickly, by some of them."""
+    """How CLIPS takes in the facts of this benchmark most quickly, judged by some of them."""
     ways = write_facts(benchmark.tables, folder, MOST_TRIED)
     save_binary(benchmark, ways)
     seconds = {way: timed(partial(clips_of, environment, paths))[1] for way, paths in ways.items()}
@@ -168,14 +168,14 @@ def best_way(benchmark: MicroBenchmark, environment: Any, folder: Path) -> str:
 
 
 def timed(task: Callable[[], int]) -> tuple[int, float, float]:
-    """What a task gives, its processor seconds, and those of the wall clock."""
+    """What a task returns, its processor seconds, and wall-clock seconds."""
     begin, begin_wall = time.process_time(), time.perf_counter()
     found = task()
     return found, time.process_time() - begin, time.perf_counter() - begin_wall
 
 
 def measure(experiment: Experiment, benchmark: MicroBenchmark) -> dict[str, float]:
-    """How many times as long CLIPS takes, by the cores that we have."""
+    """How many times as long CLIPS takes, by the number of cores that we have."""
     n_repeats = REPEATS[experiment.size]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -226,7 +226,7 @@ def measure(experiment: Experiment, benchmark: MicroBenchmark) -> dict[str, floa
 
 
 def on_cores(n: int, task: Callable[[], int]) -> int:
-    """What a task gives on so many of the cores that this process began with."""
+    """What a task returns on `n` of the cores that this process began with."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, set(OWN_CORES[:n]))
     pa.set_cpu_count(n)
@@ -242,7 +242,7 @@ def main() -> None:
         experiment.missing("there is no clips; `pip install wayeb-py[peers]`")
     benchmarks = micro_benchmarks(n_events)
     with tempfile.TemporaryDirectory() as folder:
-        Ready(benchmarks[-1], Path(folder), 1).run()  # which loads modules and kernels: `bench start_up` times those
+        Ready(benchmarks[-1], Path(folder), 1).run()  # loads modules and kernels: `bench start_up` times those
     times = {}
     for number, benchmark in enumerate(benchmarks):
         experiment.progress.step(number + 1, len(benchmarks), "benchmark")

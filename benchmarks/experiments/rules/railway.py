@@ -1,14 +1,14 @@
 """The Train Benchmark's repair scenario: a railway is read and checked, then repaired and checked again, one at a time.
 
 RouteSensor and SemaphoreNeighbor are kept over models of growing size (5 routes, 700 track elements and 3,000 ties for
-each unit of size) by the plan that the planner chooses from a sample. Beside it run engines that ask the query again:
+each unit of size) by the plan that the planner chooses from a sample. Beside it run engines that run the query again:
 DuckDB, SQLite (with indexes) and Polars; and CLIPS, whose rules are kept as well, at a size that it can do. All read
 the same files. What is broken is compared after reading, and after the repairs. The process stays on one core, and
 times are processor seconds, which others on the machine disturb less.
 
 Analysis: reading and checking is a sort for every index and a merge for every join, and grows with the size. A repair
 touches one row and the matches that hang on it, by a search in a few sorted runs: its cost should not depend on the
-size beyond the caches. An engine that asks again reads every table again.
+size beyond the caches. An engine that runs the query again reads every table again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SIZES = {"quick": [1, 4], "usual": [64, 128, 256, 512, 1024], "full": [64, 128, 
 CLIPS_SIZE = {"quick": 1, "usual": 64, "full": 64}
 MOST_IN_SQLITE = 256  # larger models take it minutes
 N_REPAIRS = {"quick": 10, "usual": 200, "full": 200}
-N_ASKED_AGAIN = 3  # repairs after which the others ask again
+N_ASKED_AGAIN = 3  # repairs after which the others run the query again
 MOST_GROWTH, LEAST_FASTER, LEAST_CLIPS = 2.0, 1_000.0, 20.0
 
 
@@ -70,7 +70,7 @@ def add_row(experiment: Experiment, what: str, size: int, engine: str, seconds: 
 
 
 def measure_repairs(experiment: Experiment, constraint: str, size: int, folder: Path) -> None:
-    """Repairs one after another; the first of them by all engines, which must agree."""
+    """Measures repairs, one after another; all engines do the first ones, and must agree."""
     ours = read_and_check(constraint, size, folder)
     labels = labels_of(QUERIES[constraint])
     engines = [name for name in REFERENCES if name != "SQLite" or size <= MOST_IN_SQLITE]
@@ -116,7 +116,7 @@ def median_ms(experiment: Experiment, constraint: str, size: int, engine: str) -
 
 
 def against_clips(experiment: Experiment, size: int, folder: Path) -> None:
-    """Loading and checking, from files on both sides."""
+    """Measures loading and checking, from files on both sides."""
     write_model(size, folder)
     for constraint, query in QUERIES.items():
         labels = labels_of(query)

@@ -3,10 +3,10 @@
 RouteSensor has plans A to C, SemaphoreNeighbor A to F (`inputs/railway_constraints.py` says which). Each is built over
 models in memory, checked, and repaired one tie at a time. C, E and F begin with a product of two tables; they are run
 as far as the limit on tuples lets them. Our plan is chosen from a sample of ten thousand rows a table; how long that
-takes is told by itself. Plans are compared by what they do, counted (tuples taken in, looked at and made), and by the
-median of the processor seconds of rounds in which they take turns: they run in one thread of one process and wait for
-nothing. Two plans that do the same differ in seconds by noise alone; then the count is what is judged, and the record
-says so.
+takes is recorded separately. Plans are compared by what they do, counted (tuples taken in, looked at and made), and by
+the median of the processor seconds of rounds in which they take turns: they run in one thread of one process and wait
+for nothing. Two plans that do the same differ in seconds by noise alone; then the count is what is judged, and the
+record says so.
 
 Analysis: a plan costs the tuples that its joins make and keep. Where each join follows a tie those are as many as there
 are ties, whatever the order; a product makes as many as one table times the other, which is quadratic in the size.
@@ -42,7 +42,7 @@ N_REPAIRS = {"quick": 5, "usual": 100, "full": 100}
 MOST_TUPLES = 10_000_000
 MOST_OVER_BEST = 1.2
 SAME = 0.01  # two plans whose work differs by less are alike
-LEAST_EXPONENT = 1.7  # of the tuples that a product makes
+LEAST_EXPONENT = 1.7  # how the tuples of a product must grow
 
 
 def ties_of(size: int) -> Ties:
@@ -120,14 +120,14 @@ def reload(experiment: Experiment, constraint: str, ties: Ties, plans: dict[str,
 
 
 def _turned(plans: dict[str, Some], nth: int) -> list[tuple[str, Some]]:
-    """The plans, in each round another first: none always comes after the same."""
+    """The plans, another one first in each round: none always comes after the same."""
     given = list(plans.items())
     first = nth % len(given)
     return given[first:] + given[:first]
 
 
 def repair(experiment: Experiment, running: dict[str, CheckedRailway]) -> dict[str, list[float]]:
-    """Repairs the same by every plan in turn; what is broken after each is the same."""
+    """Makes the same repairs by every plan in turn; checks that the same matches are broken after each."""
     seconds: dict[str, list[float]] = {name: [] for name in running}
     ours = running["ours"]
     with experiment.watched():
@@ -168,7 +168,8 @@ def main() -> None:
 
 
 def compare(experiment: Experiment, constraint: str, size: int) -> None:
-    """Ours over the best of the forced plans: by what they do, and by processor seconds where they do not the same."""
+    """Compares ours with the best forced plan: by what they do, and by processor seconds where they do not do the
+    same."""
     for what in ("load and check", "repair and check again"):
         rows = {
             str(row["plan"]): (float(str(row["worked"])), float(str(row["ms"])))
@@ -187,7 +188,7 @@ def compare(experiment: Experiment, constraint: str, size: int) -> None:
 
 
 def blow_up(experiment: Experiment, constraint: str, plan: str, was_stopped: bool) -> None:
-    """How the tuples grow that a product makes, as far as the limit let it."""
+    """Fits how the tuples of a product grow, as far as the limit allows."""
     rows = [row for row in experiment.record.rows if row["plan"] == plan and str(row["what"]).startswith(constraint)]
     made = {float(str(row["size"])): float(str(row["made"])) for row in rows}
     ours = {

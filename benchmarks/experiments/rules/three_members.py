@@ -1,9 +1,9 @@
-"""What a rule costs beside its patterns: three members over events of which one in a hundred matters.
+"""Measures what a rule costs beside its patterns: three members over events of which one in a hundred matters.
 
 Ten thousand entities report two values in the order of time. Three patterns, each of three reports in a row, detect one
 event in three hundred each; the rule wants a detection of each, of one entity, in this order, within ten minutes of
 each other. The same file without the rule is run beside it, in batches as `wayeb run` reads them; times are processor
-seconds, of one thread. Matches are counted by DuckDB from the detections. What the rule keeps is counted after a tenth
+seconds, of one thread. DuckDB counts the matches from the detections. What the rule keeps is counted after a tenth
 of the events and at the end.
 
 Analysis: the rule sees detections only, so its work is a hundredth of a row an event; what it keeps are the detections
@@ -69,7 +69,7 @@ def recognise(patterns: wayeb_py.Patterns, events: pa.Table) -> pa.Table:
 
 
 def matches_in_duckdb(found: pa.Table) -> tuple[int, int]:
-    """How many matches there are of the detections, and the sum of their times."""
+    """The number of matches in the detections, and the sum of their times."""
     import duckdb
 
     connection = duckdb.connect()
@@ -126,7 +126,7 @@ def state(experiment: Experiment, patterns: wayeb_py.Patterns, events: pa.Table)
 
 
 def kept_rows(recogniser: wayeb_py.Recogniser) -> int:
-    """Rows and tuples that the network of the rules holds, to the tick."""
+    """The rows and tuples that the network of the rules holds, to the tick."""
     running, _ = recogniser._rules._make()  # type: ignore[union-attr]
     network = running.in_time.network
     return sum(node.n_alive for node in network.report())

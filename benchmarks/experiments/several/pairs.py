@@ -1,4 +1,4 @@
-"""Three patterns over pairs of 5,000 vessels, one core, against others that only find who is near whom.
+"""Measures three patterns over pairs of 5,000 vessels on one core, against others that only find near pairs.
 
 Every event has two to three vessels within a kilometre of it. The three patterns share one search, and each event of a
 pair is measured (distance, approach, both speeds) and stepped. The others stop at the events of pairs: DuckDB and
@@ -6,15 +6,14 @@ Polars join tables, cKDTree, STRtree and MEOS search slices of time (`benchmarks
 the beginning of the same events, for they would take minutes over all of them, a range join hours; and every answer is
 compared: how many events of pairs, and a sum over who and when. The detections over those events are compared with
 numpy's, which takes its events of pairs from STRtree. The process stays on one core, and so does every library, each
-with one thread; times are processor seconds of the process, which on an idle core are those of the clock on the wall.
+with one thread; times are processor seconds of the process, which on an idle core equal wall-clock seconds.
 
 Analysis: a vessel's list holds those that could be near it, and an event measures their distances, whatever came
 before; every seventh event searches the grid. A range join by cell and time looks at everything that happened in a
-cell, so that it becomes slower the longer the data last, and is flattered by getting so few: the bound is against the
-faster of the two. Cutting time into buckets by hand cures that, and is the fastest join of tables; the record shows how
-far ours is from it, without a bound: a join that does no more than count who is near whom costs three times all of
-ours. A tree
-is built anew for each slice.
+cell, so that it becomes slower the longer the data last, and is flattered by getting few events: the bound is against
+the faster of the two. Cutting time into buckets by hand cures that, and is the fastest join of tables; the record shows
+how far ours is from it, without a bound: a join that only counts near pairs costs three times all of ours. A tree is
+built again for each slice.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from __future__ import annotations
 import importlib.util
 import os
 
-os.environ.setdefault("POLARS_MAX_THREADS", "1")  # it looks at its first import
+os.environ.setdefault("POLARS_MAX_THREADS", "1")  # Polars reads it at its first import
 
 import statistics
 import time
@@ -46,7 +45,7 @@ N_REPORTS = {"quick": (40, 20, 20, 4), "usual": (4_000, 100, 100, 4), "full": (4
 BATCH_ROWS = 1 << 17
 FRESH_S = 180
 LEAST_RATE = 1.0  # million events/s
-LEAST = 20  # times the others
+LEAST = 20  # the least factor over the others
 OURS, SEARCH = "three patterns", "the search alone"
 RANGES = ("DuckDB, range join", "Polars, range join")
 JOINS = ("DuckDB, buckets", "Polars, buckets")
@@ -59,7 +58,7 @@ def recognise(patterns: wayeb_py.Patterns, events: pa.Table) -> list[pa.Table]:
 
 
 def search(heard: Heard, told: list[Answer] | None = None) -> int:
-    """How many events of pairs the grid finds; the pairs themselves only where the caller asks."""
+    """How many events of pairs the grid finds; appends the pairs to `told` where it is given."""
     n_vessels = int(heard.vessel.max()) + 1
     meetings = Meetings(heard.reach_m, heard.fresh_s, 1)
     meetings.grow(n_vessels)
@@ -71,7 +70,7 @@ def search(heard: Heard, told: list[Answer] | None = None) -> int:
         for met in meetings.meet(entity, heard.ts[at], heard.lon[at], heard.lat[at], rank):
             n_found += len(met)
             if told is not None:
-                # Of the two rows one is the event's own; a row below 0 is an entity of a batch before.
+                # One of the two rows is the event's own; a row below 0 is an entity of an earlier batch.
                 other = np.where(met.a_row == met.row, met.b_row, met.a_row)
                 vessel = np.where(other >= 0, entity[np.maximum(other, 0)], -1 - other)
                 told.append(answer_of(met.row.astype(np.int64) + begin, vessel.astype(np.int64)))
@@ -98,7 +97,7 @@ def check_detections(experiment: Experiment, patterns: wayeb_py.Patterns, events
     keys = np.unique(events["mmsi"].to_numpy())
     found = pa.concat_tables(recognise(patterns, events))
     a, b = (np.searchsorted(keys, found[name].to_numpy()) for name in ("entity", "other"))
-    # A pair has one event at a time and vessel; of two at one time the later one is of the greater key.
+    # A pair has one event for each time and vessel; the later of two at one time belongs to the greater key.
     for name in patterns.names:
         of_pattern = np.asarray(found["pattern"].to_numpy() == name)
         told = sorted(zip(*(x[of_pattern].tolist() for x in (found["ts"].to_numpy(), a, b)), strict=True))

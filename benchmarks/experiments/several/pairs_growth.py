@@ -1,16 +1,16 @@
-"""How pairs grow: with the number of vessels at a constant density, and with the number in one harbour.
+"""Measures how pairs grow with the number of vessels at a constant density, and with the number in one harbour.
 
 At sea, from ten vessels to a million, every event has 2.5 others within a kilometre; the three patterns of `pairs` are
 run over events in memory, on one core. In the harbour every vessel is within a kilometre of every other. The growth
-exponent is that of the time which all vessels take for as many reports each: the slope, on logarithmic axes, of the
-time an event takes against vessels, and one. The events of pairs are compared with those of shapely's STRtree, at every
-size.
+exponent is that of the time that all vessels take for equally many reports each: the slope, on logarithmic axes, of the
+time an event takes against vessels, plus one. The events of pairs are compared with those of shapely's STRtree, at
+every size.
 
 Analysis: at sea an event looks at as many others whatever the number of vessels, so the exponent is 1 but for what
-leaves the caches: a million vessels' positions, lists, pairs and states do not fit. What an event will look at is asked
-for some events before; what remains is a vessel that gets another list, and a million that report for the first time.
-In the harbour every event counts for as many pairs as there are others, and each of them is measured and stepped: that
-is quadratic, and must be so for the harbour alone. A sea around it costs the same as without the harbour.
+leaves the caches: a million vessels' positions, lists, pairs and states do not fit. What an event will look at is
+prefetched some events before; what remains is a vessel that gets another list, and a million that report for the first
+time. In the harbour every event counts for as many pairs as there are others, and each of them is measured and stepped:
+that is quadratic, and must be so for the harbour alone. A sea around it costs the same as without the harbour.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ SEA = {"quick": [10, 1_000, 10_000], "usual": [10, 100, 1_000, 10_000, 100_000, 
 HARBOUR = {"quick": [20, 40, 80], "usual": [25, 50, 100, 200, 400]}
 # events at least; reports of each vessel at least; events of pairs in the harbour
 N_EVENTS = {"quick": (50_000, 3, 200_000), "usual": (1_000_000, 20, 8_000_000)}
-CHECKED_EVENTS = 20_000  # at least; as many as there are vessels where those are more
+CHECKED_EVENTS = 20_000  # at least this many; as many as there are vessels where those are more
 HARBOUR_M = 700.0  # its side: every vessel is within reach of every other
 MOST_AT_SEA, MOST_IN_HARBOUR = 1.1, 2.1
-N_SEA, N_HARBOUR = 5_000, 200  # both at once
+N_SEA, N_HARBOUR = 5_000, 200  # vessels of both at once
 MOST_TOGETHER = 1.25
 
 
@@ -93,7 +93,7 @@ def numbers(rows: Sequence[dict[str, Value]], column: str) -> list[float]:
 
 
 def together(experiment: Experiment) -> None:
-    """A harbour in the middle of a sea, against both by themselves."""
+    """Measures a harbour in the middle of a sea, against both by themselves."""
     n_reports = 10 if experiment.size == "quick" else 100
     sea, harbour = make_sea(N_SEA, n_reports), make_sea(N_HARBOUR, n_reports, HARBOUR_M, SEED + 1)
     both = pa.concat_tables([sea, harbour]).sort_by("ts").combine_chunks()

@@ -1,4 +1,4 @@
-"""What a silence costs: `(v > 0.5) ; silence D` over up to a million entities, against the same pattern without it.
+"""Measures what a silence costs: `(v > 0.5) ; silence D` over up to a million entities, against the pattern without it.
 
 Every entity reports every ten minutes or so, and some stay away for twice as long as the silence. numpy counts the
 silences over the events laid out as [step, entity]. Half of all events match, and wait; all but a few are followed by
@@ -25,9 +25,9 @@ from benchmarks.harness.measure import Bound, Experiment, Figure, start, stay_on
 
 SEED = 13
 REPORT_S = 600
-SHARE_AWAY = 0.2  # of the entities stay away once
+SHARE_AWAY = 0.2  # share of the entities that stay away once
 BATCH_ROWS = 1 << 17
-MOST_NS = 1_000  # an event, of a million entities
+MOST_NS = 1_000  # for each event, with a million entities
 STREAM = "stream made {\n    key  id\n    time t in s\n    lateness 1 min\n    attr v number\n}\n"
 HOUR, DAY = 3_600, 86_400
 # entities, reports of each, silence in s
@@ -39,7 +39,7 @@ SAY = {HOUR: "1 h", DAY: "1 d"}
 
 
 def make_events(n_entities: int, n_reports: int, silence_s: int) -> pa.Table:
-    """Reports in the order of time; of one second in no order of the keys."""
+    """Reports in the order of time; those of one second are in no order of keys."""
     dice = np.random.default_rng(SEED)
     t = REPORT_S * np.arange(n_reports)[:, None] + dice.integers(0, REPORT_S, n_entities) + dice.integers(
         0, 30, (n_reports, n_entities)
@@ -53,12 +53,12 @@ def make_events(n_entities: int, n_reports: int, silence_s: int) -> pa.Table:
 
 
 def count_silences(events: pa.Table, silence_s: int) -> int:
-    """Matches that no event of their entity follows for so long, as far as the data show."""
+    """Counts matches that no event of their entity follows for `silence_s`, as far as the data show."""
     ids, t, v = (events[name].to_numpy() for name in ("id", "t", "v"))
     order = np.lexsort((np.arange(len(t)), t, ids))
     ids, t, v, last = ids[order], t[order], v[order], int(t.max())
     same = ids[1:] == ids[:-1]
-    following = np.append(np.where(same, t[1:], last + silence_s), last + silence_s)  # of the last one nothing is known
+    following = np.append(np.where(same, t[1:], last + silence_s), last + silence_s)  # nothing is known of the last one
     over = np.where(np.append(same, False), following > t + silence_s, t + silence_s < last)
     return int(np.count_nonzero((v > 0.5) & over))
 
@@ -70,7 +70,7 @@ def recognise(patterns: wayeb_py.Patterns, events: pa.Table) -> int:
 
 
 def measure(experiment: Experiment, n_entities: int, n_reports: int, silence_s: int) -> float:
-    """Nanoseconds an event."""
+    """Measures nanoseconds for each event."""
     events = make_events(n_entities, n_reports, silence_s)
     said = SAY[silence_s]
     silent = wayeb_py.compile(f"{STREAM}pattern Silent := (v > 0.5) ; silence {said}\n")

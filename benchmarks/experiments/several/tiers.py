@@ -1,6 +1,6 @@
-"""What `detected` and `since` cost: six fleet patterns and two that read them, one core.
+"""Measures what `detected` and `since` cost: six fleet patterns and two that read them, one core.
 
-The same eight patterns run over events that bring the answers along, as columns made from the detections of the six
+The same eight patterns run over events that carry the answers as columns, made from the detections of the six
 beforehand: `detected(SpeedSwing)` is then a Boolean of the event, `since(SpeedSwing)` a number. Both must find the
 same. The six alone are measured beside them. Times are processor seconds: one thread does all.
 
@@ -23,7 +23,7 @@ from benchmarks.inputs.fleet_events import QUICK_EVENTS, SIX_PATTERNS, read_flee
 from benchmarks.references.fleet_in_polars import NEEDED
 
 N_EVENTS = {"quick": QUICK_EVENTS, "usual": 5_000_000, "full": 20_000_000}
-MOST = 1.1  # times the same patterns over columns
+MOST = 1.1  # the most times that the same patterns over columns take
 READING = """
 pattern SwingThenBadSignal := (detected(SpeedSwing)) ; any{0,20} ; (detected(MovingWithBadSignal))
 pattern FastAfterSwing     := (since(SpeedSwing) < 1 h and speed > 50)
@@ -44,7 +44,7 @@ def recognise(patterns: wayeb_py.Patterns, events: pa.Table) -> pa.Table:
 
 
 def with_answers(events: pa.Table, found: pa.Table) -> pa.Table:
-    """The events with their detections: two Booleans, and the seconds since the one."""
+    """The events with their detections: two Booleans, and the seconds since the last one."""
     vehicle, ts = events["vehicle_id"].to_numpy().astype(np.int64), events["ts"].cast(pa.int64()).to_numpy()
     by_vehicle = np.argsort(vehicle, kind="stable")
     first = np.concatenate([[0], np.flatnonzero(np.diff(vehicle[by_vehicle])) + 1])
@@ -58,7 +58,7 @@ def with_answers(events: pa.Table, found: pa.Table) -> pa.Table:
         return at
 
     swing = flags("SpeedSwing")
-    # Of each vehicle's events, one after another: the time of the newest with a detection.
+    # Vehicle by vehicle, one event after another: the time of the newest with a detection.
     nth = np.arange(len(events))
     newest = np.maximum.accumulate(np.where(swing[by_vehicle], nth, -1))
     own = newest >= np.repeat(first, np.diff(np.append(first, len(events))))

@@ -1,4 +1,4 @@
-"""Back-pressure against recognition parallelism, for 1 to 6 sources: fleet and maritime, by entity and by pattern.
+"""Measures back-pressure against recognition parallelism, for 1 to 6 sources: fleet and sea, by entity and by pattern.
 
 Each source offers events at a rate of its own, so M sources offer M times as much; `watched_replay` says what sources
 and recognisers are. The rate of a source is half of what the fewest recognisers take from one source that offers too
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 N_CORES = 2
 N_REPORTING = 10_000  # vehicles, or vessels, of a large fleet
 SHARE = 0.5  # a source's rate, as a share of what is taken from one that offers too much
-QUICK_RATE = 20_000.0  # of a source where nothing is calibrated
+QUICK_RATE = 20_000.0  # events a second of a source where nothing is calibrated
 PRECISION = 1.3
 SCHEMES: tuple[Scheme, ...] = ("partition", "pattern")
 # Events of the fleet and of the sea, seconds of a buffer and of a run, numbers of sources and of recognisers.
@@ -79,7 +79,7 @@ def maritime(n_events: int) -> tuple[Subject, Subject]:
 
 
 def reports_per_s(subject: Subject) -> float:
-    """How many events a second so many entities report, if each reports like those of the data."""
+    """How many events a second `N_REPORTING` entities report, if each reports like those of the data."""
     entities: int = pc.count_distinct(pq.read_table(subject.events, columns=[subject.wanted.key.name])[0]).as_py()
     return subject.events_per_s() / entities * N_REPORTING
 
@@ -91,8 +91,8 @@ class Grid:
     experiment: Experiment
     buffer_s: float
     seconds: float
-    rates: dict[tuple[str, str], float] = field(default_factory=dict)  # of a source, in events a second
-    most: dict[tuple[str, str], float] = field(default_factory=dict)  # that was taken, with as many as there are cores
+    rates: dict[tuple[str, str], float] = field(default_factory=dict)  # rate of a source, in events a second
+    most: dict[tuple[str, str], float] = field(default_factory=dict)  # taken, with a recogniser for each core
     n_cells: int = 0
 
     def calibrate(self, session: SparkSession, subject: Subject, scheme: Scheme, n: int) -> None:
@@ -105,7 +105,7 @@ class Grid:
         self.experiment.report(f"a source offers, {subject.name}, {scheme}", SHARE * most, "events/s")
 
     def measure(self, session: SparkSession, subject: Subject, scheme: Scheme, m: int, n: int) -> None:
-        """One cell: the ratio of so many sources with so many recognisers."""
+        """Measures one cell: the ratio of `m` sources with `n` recognisers."""
         speed = m * self.rates[subject.name, scheme] / subject.events_per_s()
         run = replay(self.experiment, session, Setup(subject, scheme, m, n, speed, self.buffer_s), self.seconds)
         self.experiment.row(what=f"{subject.name}, {scheme}", **run.row())
@@ -115,7 +115,7 @@ class Grid:
         self.n_cells += 1
 
     def alone(self, session: SparkSession, nothing: Subject, m: int) -> None:
-        """How much so many sources deliver where nothing slows them."""
+        """Measures how much `m` sources deliver where nothing slows them."""
         setup = Setup(nothing, "source", m, N_CORES, MAX)
         run = replay(self.experiment, session, setup, self.seconds)
         self.experiment.row(
@@ -125,7 +125,7 @@ class Grid:
         )
 
     def held(self, session: SparkSession, subject: Subject, scheme: Scheme, m: int) -> None:
-        """The highest rate at which so many sources hardly wait, and how many real fleets that is."""
+        """Finds the highest rate at which `m` sources hardly wait, and how many real fleets that is."""
         natural = subject.events_per_s()
         found: dict[float, float] = {}
 

@@ -1,4 +1,4 @@
-"""A simulation toward larger clusters: throughput of the three schemes on 16 to 1,000 cores, and where each stops.
+"""Simulates larger clusters: the throughput of the three schemes on 16 to 1,000 cores, and where each stops.
 
     measured on one core (`cluster_costs`) ──▶ ClusterCosts ──┬─▶ simulated on 1, 2, … cores that are here ──▶ error
                                                               └─▶ simulated on up to 1,000, with assumed machines
@@ -100,7 +100,7 @@ def main() -> None:
             else:
                 keep_tree_on(n_cores)
             measured += measure_jobs(experiment, spark, extent, n_cores, Path(name))
-            if n_cores == 1:  # after some jobs, since a JVM gets faster for long
+            if n_cores == 1:  # after some jobs, since a JVM gets faster for a long time
                 with experiment.watched():
                     costs = measure_costs(Bench(spark, extent.fitted_events, Path(name), extent.repeats))
             spark.stop()
@@ -153,7 +153,7 @@ class Measured:
 def measure_jobs(
     experiment: Experiment, spark: SparkSession, extent: Extent, n_cores: int, folder: Path
 ) -> Iterator[Measured]:
-    """Jobs whose answers are right."""
+    """Measures jobs, and checks their answers."""
     for n_events in extent.checked_events:
         for n_patterns in extent.checked_patterns:
             patterns = fleet_patterns(n_patterns)
@@ -192,7 +192,7 @@ def check_prediction(experiment: Experiment, measured: Measured, costs: ClusterC
 
 
 def predict(experiment: Experiment, costs: dict[Scheme, ClusterCosts], sizes: np.ndarray) -> None:
-    """Rows of predictions, and in words where each scheme stops, and why."""
+    """Adds rows of predictions, and says in words where each scheme stops, and why."""
     for assumption in assumptions():
         experiment.note(assumption)
     entities = spread_like(sizes, N_ENTITIES)
@@ -239,7 +239,7 @@ def predict_rates(
 
 
 def describe_stop(name: str, scheme: Scheme, job: Job, costs: ClusterCosts) -> str:
-    """At how many cores less than half of them is useful, and why."""
+    """The number of cores at which less than half of them is useful, and why."""
     stop = stops_at(scheme, job, costs, MACHINES, CORES)
     n_cores = stop or CORES[-1]
     why = reason(scheme, job, costs, MACHINES, n_cores)

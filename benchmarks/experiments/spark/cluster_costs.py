@@ -1,4 +1,4 @@
-"""The costs that the simulation of clusters needs: events, parcels, tasks and jobs, measured one by one, on one core.
+"""Measures the costs that the simulation of clusters needs, one by one, on one core: events, parcels, tasks and jobs.
 
 Costs are processor seconds of this process and all below it, the median of a few goes, so that other users of the
 machine disturb little; only the fixed time of a job is wall time, since much of it is waiting. Where a cost has two
@@ -42,10 +42,10 @@ from wayeb_py.parallel.wire.routing import Destination, Routing
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FEW, MANY = 6, 48  # patterns
+FEW, MANY = 6, 48  # numbers of patterns
 FEW_SHARDS, MANY_SHARDS = 8, 512
 TINY_EVENTS, TINY_PARTS = 64_000, 32
-SMALL_BYTES, LARGE_BYTES = 1 << 10, 1 << 20  # of a parcel
+SMALL_BYTES, LARGE_BYTES = 1 << 10, 1 << 20  # sizes of a parcel
 
 
 def fleet_patterns(n_patterns: int) -> wayeb_py.Patterns:
@@ -67,7 +67,7 @@ class Bench:
 
     @property
     def n_parts(self) -> int:
-        """In which the tiny file is, for as many tasks."""
+        """The number of parts of the tiny file, for as many tasks."""
         return TINY_PARTS if self.repeats > 1 else TINY_PARTS // 4
 
     def tiny(self, scheme: Scheme) -> Path:
@@ -152,7 +152,7 @@ def read_all(reader: EventReader) -> int:
 
 
 def spec_of(bench: Bench, patterns: wayeb_py.Patterns) -> JobSpec:
-    """What tasks need to know that recognise here, and write their detections into the folder."""
+    """The job spec of tasks that recognise here, and write their detections into the folder."""
     reader = bench.reader(patterns)
     found = output_schema(patterns, reader.schema, False)
     time_range, folder = reader.selection.time_range, str(bench.folder)
@@ -197,7 +197,7 @@ def have_tasks(spark: SparkSession, n_tasks: int) -> None:
 
 
 def move(spark: SparkSession, n_parcels: int, n_bytes: int, n_shards: int = 4) -> None:
-    """Parcels without events take the way of the scheme `partition`."""
+    """Sends parcels without events the way that the scheme `partition` sends them."""
 
     def make(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         payload = os.urandom(n_bytes)  # parcels are compressed: they can hardly be made smaller again

@@ -1,4 +1,4 @@
-"""Costs of single events, parcels, tasks and jobs become the seconds of a job on so many cores: a small simulation.
+"""Costs of single events, parcels, tasks and jobs become the seconds of a job on a number of cores: a small simulation.
 
     Job, Costs, Machines ──▶ tasks of each stage ──▶ a driver starts them one after another, cores take them ──▶ seconds
 
@@ -44,15 +44,15 @@ class ClusterCosts:
     pack_parcel_s: float  # a parcel, however few events it has
     unpack_parcel_s: float  # a parcel, opened and fed
     move_parcel_s: float  # a parcel, as a row of Spark's: out of Python, sorted, written, read, into Python
-    move_byte_s: float  # a byte of it
+    move_byte_s: float  # a byte of a parcel
     event_bytes: float  # in a parcel
-    parcel_bytes: float  # of a parcel besides
+    parcel_bytes: float  # a parcel without its events
     file_bytes: float  # an event in the input's files
     task_s: float  # a task that finds nothing to do
-    task_pattern_s: float  # and for each pattern
-    launch_s: float  # of the driver, for each task
+    task_pattern_s: float  # for each pattern of such a task
+    launch_s: float  # the driver, for each task
     job_s: float  # a job, before its first task and after its last
-    job_pattern_s: float  # and for each pattern
+    job_pattern_s: float  # for each pattern of a job
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Machines:
     disk_bytes_per_s: float = 1e9
 
     def sharing(self, n_tasks: int, n_cores: int) -> float:
-        """How many tasks share a machine; cores that a job does not ask for belong to others, and are busy."""
+        """How many tasks share a machine; cores that a job does not use belong to others, and are busy."""
         return self.cores_each * min(1.0, n_tasks / n_cores)
 
 
@@ -86,7 +86,7 @@ class Job:
     n_patterns: int
     entities: EntityWeights
     n_parts: int  # files by entity, for `source`
-    group_events: float  # of a row group: a file by time is cut nowhere else
+    group_events: float  # events of a row group: a file by time is cut nowhere else
 
 
 def end_of(tasks: F64, n_cores: int, launch_s: float) -> float:
@@ -101,14 +101,15 @@ def end_of(tasks: F64, n_cores: int, launch_s: float) -> float:
 
 
 def seconds_of(scheme: Scheme, job: Job, costs: ClusterCosts, machines: Machines, n_cores: int) -> float:
-    """How long the job takes on so many cores."""
+    """How long the job takes on `n_cores` cores."""
     stages = {"source": source, "partition": partition, "pattern": pattern}[scheme](job, costs, machines, n_cores)
     around_s = costs.job_s + job.n_patterns * costs.job_pattern_s
     return around_s + sum(end_of(tasks, n_cores, costs.launch_s) for tasks in stages)
 
 
 def source(job: Job, costs: ClusterCosts, machines: Machines, n_cores: int) -> list[F64]:
-    """Parts by entity, packed into tasks, are recognised where they are read; then the tasks' entities are gathered."""
+    """The tasks of `source`: parts by entity, packed into tasks, recognised where they are read; then entities are
+    gathered."""
     events = job.n_events * packed(shares_by_shard(job.entities, job.n_parts), _n_tasks(job, costs, n_cores))
     sharing = machines.sharing(len(events), n_cores)
     work = events * (costs.read_s + _recognise_s(costs, job.n_patterns))
@@ -117,14 +118,14 @@ def source(job: Job, costs: ClusterCosts, machines: Machines, n_cores: int) -> l
 
 
 def partition(job: Job, costs: ClusterCosts, machines: Machines, n_cores: int) -> list[F64]:
-    """Ranges of row groups are read and cut by shard; each shard is recognised by itself."""
+    """The tasks of `partition`: ranges of row groups are read and cut by shard; each shard is recognised by itself."""
     n_groups = max(1, ceil(job.n_events / job.group_events))
     n_splits = min(n_groups, _n_tasks(job, costs, n_cores))
     events = job.n_events * np.diff(np.linspace(0, n_groups, n_splits + 1).round()) / n_groups
     shards = shares_by_shard(job.entities, SHARDS_A_WORKER * n_cores, apart=True)
 
     sharing = machines.sharing(n_splits, n_cores)
-    n_cuts = np.ceil(events / GATHERED_ROWS)  # of a split; each gives a parcel for each shard
+    n_cuts = np.ceil(events / GATHERED_ROWS)  # cuts of a split; each gives a parcel for each shard
     parcels = n_cuts * len(shards)
     packed_bytes = events * costs.event_bytes + parcels * costs.parcel_bytes
     cut = np.maximum(
@@ -145,7 +146,7 @@ def partition(job: Job, costs: ClusterCosts, machines: Machines, n_cores: int) -
 
 
 def pattern(job: Job, costs: ClusterCosts, machines: Machines, n_cores: int) -> list[F64]:
-    """Every group of patterns reads all events."""
+    """The tasks of `pattern`: every group of patterns reads all events."""
     n_groups = min(n_cores, job.n_patterns)
     dealt = np.sort(np.diff(np.linspace(0, job.n_patterns, n_groups + 1).round()))[::-1]
     work = job.n_events * (costs.read_s + costs.recognise_s + dealt * costs.pattern_s)
@@ -167,7 +168,7 @@ def _moved_s(costs: ClusterCosts, parcels: F64, n_bytes: F64) -> F64:
 
 
 def _n_tasks(job: Job, costs: ClusterCosts, n_cores: int) -> int:
-    """As `wayeb_py.parallel.batch.plan` has it."""
+    """The number of tasks, as `wayeb_py.parallel.batch.plan` chooses it."""
     by_size = ceil(job.n_events * costs.file_bytes / SPLIT_BYTES)
     return max(n_cores, min(by_size, MOST_TASKS_A_WORKER * n_cores))
 
@@ -184,7 +185,7 @@ def shares_by_shard(entities: EntityWeights, n_shards: int, apart: bool = False)
 
 
 def packed(shares: F64, n_tasks: int) -> F64:
-    """Shares put together into at most so many, the largest first into the emptiest; as `splits.pack_splits` does."""
+    """The shares joined into at most `n_tasks`, the largest first into the emptiest, as `splits.pack_splits` does."""
     if len(shares) <= n_tasks:
         return shares
     tasks = [0.0] * n_tasks
@@ -194,7 +195,7 @@ def packed(shares: F64, n_tasks: int) -> F64:
 
 
 def efficiency(scheme: Scheme, job: Job, costs: ClusterCosts, machines: Machines, n_cores: int) -> float:
-    """The useful share of so many cores: 1 is as many times as fast as one core."""
+    """The useful share of `n_cores` cores: 1 means `n_cores` times as fast as one core."""
     alone = seconds_of(scheme, job, costs, machines, 1)
     return alone / (n_cores * seconds_of(scheme, job, costs, machines, n_cores))
 
@@ -234,13 +235,13 @@ def reason(scheme: Scheme, job: Job, costs: ClusterCosts, machines: Machines, n_
 
 
 def zipf(n_entities: int, exponent: float) -> EntityWeights:
-    """Entities whose n-th has n^-exponent times the events of the first."""
+    """Entities, the n-th with n^-exponent times the events of the first."""
     weights = np.arange(1, n_entities + 1, dtype=np.float64) ** -exponent
     return EntityWeights(weights / weights.sum())
 
 
 def spread_like(sizes: Sequence[int] | npt.NDArray[np.int64], n_entities: int) -> EntityWeights:
-    """So many entities whose sizes are spread like those that were seen."""
+    """`n_entities` entities whose sizes are spread like the given ones."""
     repeated = np.resize(np.asarray(sizes, np.float64), n_entities)
     return EntityWeights(repeated / repeated.sum())
 

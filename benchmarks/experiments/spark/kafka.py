@@ -1,4 +1,5 @@
-"""Six patterns over a Kafka topic, checkpoints on: how fast events go in and come out, and what the broker pays for it.
+"""Measures six patterns over a Kafka topic, checkpoints on: how fast events go in and out, and what it costs the
+broker.
 
 A real broker on this machine shares its two cores with the writer and the reader, so a rate here is that of all of them
 together; the broker's CPU time is reported beside it, and what reading and parsing costs a core without Spark.
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 N_CORES = 2
-USUAL = (2_000_000, 500_000, 3)  # events, of a batch, rounds
+USUAL = (2_000_000, 500_000, 3)  # events, events of a batch, rounds
 SIZES = {"quick": (QUICK_EVENTS // 4, QUICK_EVENTS // 16, 1), "usual": USUAL, "full": (10_000_000, 1_000_000, 3)}
 
 
@@ -61,7 +62,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Passes:
-    """The three ways over the same events; each is checked."""
+    """The three ways over the same events; checks each."""
 
     experiment: Experiment
     broker: Broker
@@ -112,13 +113,14 @@ class Passes:
         return taken
 
     def _taken(self, seconds: float, broker_s: float, cpu_s: float, first_s: float | None = None) -> Taken:
-        """Since the two processor times were read; the broker is a child of this process, and not a client."""
+        """What was taken since the two processor times were read; the broker is a child of this process, not a
+        client."""
         broker_s = self.broker.cpu_s() - broker_s
         return Taken(seconds, broker_s, max(0.0, tree_cpu_s() - cpu_s - broker_s), first_s)
 
 
 def measure(passes: Passes, n_rounds: int) -> None:
-    """All ways in turn, each round over a topic of its own."""
+    """Measures all ways in turn, each round over a topic of its own."""
     experiment = passes.experiment
     ways: dict[str, Callable[[str], Taken]] = {
         "replay": passes.replay, "log alone": passes.log_alone, "chained source": passes.chained,

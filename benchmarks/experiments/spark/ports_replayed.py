@@ -1,9 +1,9 @@
-"""Half a year at sea with 220 ports, replayed in an hour and in half an hour, and how much faster it could be.
+"""Replays half a year at sea with 220 ports in an hour and in half an hour, and finds how much faster it could be.
 
 The replay runs 4,320 and 8,640 times as fast as the sea does, for three minutes of each (`--full`: all of the half
-year); four patterns are looked for at each of the 220 ports, by entity and by pattern. Then the breaking point: the
-speed-up at which the sources begin to wait for the recognisers, a ratio of 0.1, by steps and halves of short runs; it
-counts once a longer run has held it too. `watched_replay` says what sources and recognisers are, and `ports_sea` who
+year); it looks for four patterns at each of the 220 ports, by entity and by pattern. Then it finds the breaking point,
+the speed-up at which the sources begin to wait for the recognisers, a ratio of 0.1, by steps and halves of short runs;
+it counts once a longer run has held it too. `watched_replay` says what sources and recognisers are, and `ports_sea` who
 sails there.
 
 analysis: 1.2 messages a second become some 5,000 and 10,000. That is so little that a batch costs what an empty one
@@ -49,13 +49,13 @@ class Coast:
     subject: Subject
 
     def slice(self, scheme: Scheme, speed: float, seconds: float) -> None:
-        """A part of the half year, or all of it, at a speed."""
+        """Replays a part of the half year, or all of it, at a speed."""
         run = self._run("slice", scheme, speed, seconds)
         what = f"back-pressure, {scheme}, speed-up {speed:,.0f}"
         self.experiment.bound(Bound(what, run.steady.ratio, LIMIT, "at most", "of the time"))
 
     def breaking_point(self, scheme: Scheme, seconds: float, precision: float) -> None:
-        """The speed-up at which back-pressure passes the limit."""
+        """Finds the speed-up at which back-pressure passes the limit."""
         most = replay(self.experiment, self.session, self._setup(scheme, MAX), seconds).steady.taken_per_s
         guess = most / self.subject.events_per_s()
 

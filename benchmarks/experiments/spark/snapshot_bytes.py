@@ -1,4 +1,4 @@
-"""The bytes that a batch of a stream writes of its state: a few events among many entities, by changes and whole.
+"""Measures the bytes of state that a batch of a stream writes: a few events among many entities, by changes and whole.
 
     python -m benchmarks.experiments.spark.snapshot_bytes 1000000
 

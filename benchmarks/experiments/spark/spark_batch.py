@@ -1,4 +1,4 @@
-"""Batch on Spark, local[2]: the source scheme against one process, the partition scheme against window functions.
+"""Measures batches on Spark, local[2]: the source scheme against one process, the partition scheme against windows.
 
 *source*: 20 million events in parts by vehicle, from Parquet to a folder of detections, against the same engine in one
 process with two threads, on the faster of the same parts and the file by time. Wall time, warm; the start of Spark and
@@ -6,8 +6,8 @@ of its first job is reported apart.
 
 *partition*: the file by time, which has to be shuffled, against the same detections by Spark's own window functions
 (`spark_windows`), with 6 and with 48 patterns. These run in a process and a session of their own, with Spark's own
-defaults (`spark_windows_process`). Processor seconds of everything that works: the driver, the JVM and its Python
-workers; the other JVM's work while it is idle counts against us. Both write Parquet.
+defaults (`spark_windows_process`). It counts processor seconds of everything that works: the driver, the JVM and its
+Python workers; the other JVM's work while it is idle counts against us. Both write Parquet.
 """
 
 from __future__ import annotations

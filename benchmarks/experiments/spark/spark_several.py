@@ -1,4 +1,4 @@
-"""Pairs and rules on Spark against one process: a batch, a running stream, growth with workers, a master with two.
+"""Measures pairs and rules on Spark against one process: a batch, a stream, growth with workers, a master with two.
 
 5,000 vessels cross an open sea, two to three of them within a kilometre of every event: three patterns over pairs, one
 over single vessels, a rule whose rows share their vessel, and one that joins pairs with single vessels by a key.
@@ -6,8 +6,8 @@ over single vessels, a rule whose rows share their vessel, and one that joins pa
 *Batch*: the same file, from Parquet to Parquet, in one process and as a job: pairs by place, rules over rows. Wall time
 and processor seconds; the first job of a session is warmth and is reported apart. *Workers*: the same job on 1, 2 and
 more slots of one JVM, and on a master with two workers, each an executor of its own. Beyond the cores here workers
-share them; what more cores would give is told by the plan's own count of the work that the fullest of so many tasks
-has, which is a prediction and no measurement. *Stream*: a folder of two partitions, read by two tasks, and one shard
+share them; the plan's own count of the work that the fullest task has shows what more cores would
+give, which is a prediction and no measurement. *Stream*: a folder of two partitions, read by two tasks, and one shard
 that has all events, with checkpoints. Its rate is that of the batches after the first, by Spark's own times.
 
 Every answer is compared with that of one process.
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 N_CORES = 2
 N_VESSELS = 5_000
-N_REPORTS = {"quick": 20, "usual": 4_000, "full": 4_000}  # of a vessel: 20 million events
+N_REPORTS = {"quick": 20, "usual": 4_000, "full": 4_000}  # reports of a vessel: 20 million events
 STREAMED_REPORTS = {"quick": 20, "usual": 2_000, "full": 4_000}
 BATCH_EVENTS = {"quick": 50_000, "usual": 2_000_000, "full": 2_000_000}  # what a batch takes by default
 REPEATS = {"quick": 1, "usual": 3, "full": 3}
@@ -76,7 +76,7 @@ rule StoppedNear := c: ClosingIn, s: Stopped where s.entity = c.entity and s.ts 
 def main() -> None:
     experiment = start("spark_several", f"pairs and rules on Spark, local[{N_CORES}], against one process", SEED)
     if experiment.size == "quick":
-        plan.FROM_EVENTS = 0  # otherwise so few events are not spread
+        plan.FROM_EVENTS = 0  # otherwise a few events are not spread
     patterns = wayeb_py.compile(STREAM + TEXT + RULES)
     n_events = N_VESSELS * N_REPORTS[experiment.size]
     with tempfile.TemporaryDirectory(prefix="wayeb-several-") as name:
@@ -214,7 +214,7 @@ def compare_stream(experiment: Experiment, spark: SparkSession, folder: Path) ->
 
 
 def predict(experiment: Experiment, patterns: Any) -> None:
-    """How much less the fullest of so many tasks has to do than one that has all, by the plan's own count."""
+    """Predicts how much less the fullest of several tasks has to do than one that has all, by the plan's own count."""
     pairs = pairs_of(patterns)
     presence = Presence(patterns.by_stream["vessels"].stream, Raster.of(pairs))
     with pq.ParquetFile(str(located(sea_file(N_REPORTS[experiment.size])))) as file:

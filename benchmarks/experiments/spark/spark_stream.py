@@ -1,4 +1,4 @@
-"""Six patterns over a stream of files on Spark, checkpoints on: three ways from the same files to the same detections.
+"""Measures six patterns over a stream of files on Spark, checkpoints on: three ways from files to the same detections.
 
 - *chained source*: what `wayeb stream` does by default; a partition is recognised where it is read.
 - *stateful, parcels*: `recognise_stream`, for streams that are any data frame; events cross a shuffle as parcels.
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from wayeb_py.patterns import Patterns
 
 N_CORES = 2
-LEAST = 5  # times as fast as rows, in batches of
-JUDGED_EVENTS = 1_000_000  # at least: by default a batch takes up to two million
+LEAST = 5  # the least factor over rows, in batches of
+JUDGED_EVENTS = 1_000_000  # at least this many: by default a batch takes up to two million
 CHAINED, PARCELS, ROWS = "chained source", "stateful, parcels", "stateful, rows"
 
 
@@ -64,7 +64,7 @@ class Setting:
     batch_sizes: tuple[int, ...]
     n_rounds: int
     file_events: int
-    warm_events: int = QUICK_EVENTS  # of the stream that nothing is measured on
+    warm_events: int = QUICK_EVENTS  # events of the stream that only warms up
     ways: tuple[str, ...] = (CHAINED, PARCELS, ROWS)
 
 
@@ -181,7 +181,7 @@ class BatchObserver:
         """Spark times its batches itself."""
 
     def ended(self, summary: Any) -> None:
-        """Progress is asked for afterwards."""
+        """Does nothing: progress is read afterwards."""
 
     def went(self) -> Went:
         assert self._query is not None
@@ -198,7 +198,7 @@ def by_rows(events: DataFrame, patterns: Patterns) -> DataFrame:
     def step(_shard: Any, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
         import pandas
 
-        warnings.simplefilter("ignore", FutureWarning)  # pyspark's own, of frames that are empty
+        warnings.simplefilter("ignore", FutureWarning)  # pyspark warns of empty frames
         saved = bytes(state.get[0]) if state.exists else None
         recogniser = wayeb_py.Recogniser(patterns, saved=saved)
         # A shuffle keeps no order, and a batch comes in pieces.
@@ -264,7 +264,7 @@ def main() -> None:
     patterns = wayeb_py.compile(SIX_PATTERNS)
     settings = STATE_SETTINGS | {
         "spark.sql.shuffle.partitions": str(N_CORES),
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",  # Spark's own: our sessions have it for parcels
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",  # Spark's default: our sessions set it for parcels
         "spark.driver.memory": "3g",
     }
     spark = open_session(f"local[{N_CORES}]", settings=settings, quick=experiment.size == "quick")

@@ -1,7 +1,8 @@
-"""From an event offered to its detection out of a stream on Spark, at rates that the stream holds.
+"""Measures the time from an event offered to its detection out of a stream on Spark, at rates that the stream holds.
 
 A replay of the fleet offers events at a rate; a detection is out when the batch that holds it is in the sink, a folder
-of Parquet files. Checkpoints are on, batches follow one another without a pause, and the six patterns are looked for.
+of Parquet files. Checkpoints are on, batches follow one another without a pause, and the stream looks for the six
+patterns.
 
 analysis: an event waits for the batch before its own to end, and then for its own: half a batch and a whole one in the
 mean, at most two. So latency is what a batch costs, and where it grows with the rate, events cost more than the

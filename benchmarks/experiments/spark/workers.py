@@ -1,4 +1,4 @@
-"""Recognition time against workers: three schemes and none, 16 and 48 fleet patterns, distinct and replicated.
+"""Measures recognition time against workers: three schemes and none, 16 and 48 fleet patterns, distinct and replicated.
 
 A worker is a task slot of Spark's, `local[N]`; *none* is one process with one thread and without Spark. `source` reads
 parts by vehicle, which it needs; the others read one file by time. All end with detections in Parquet. Every number of
@@ -56,7 +56,7 @@ VARIANTS = {"quick": ("distinct",), "usual": tuple(SETS), "full": tuple(SETS)}
 
 
 def worker_counts(size: str, n_cores: int) -> list[int]:
-    """Up to as many as there are cores and twice as many; with `--quick` only the former, with `--full` all."""
+    """The numbers of workers, up to twice the cores; with `--quick` up to the cores, with `--full` all."""
     most = {"quick": max(2, n_cores), "usual": 2 * n_cores}.get(size, WORKERS[-1])
     return [n for n in WORKERS if n <= most]
 
@@ -76,7 +76,7 @@ class Case:
 
 @dataclass(slots=True)
 class Way:
-    """One way through a case: a run, and the processor seconds of its repeats."""
+    """One way to run a case, and the processor seconds of its repeats."""
 
     run: Callable[[], Summary]
     counts: dict[str, int]
@@ -127,7 +127,7 @@ def recognise_alone(patterns: wayeb_py.Patterns, path: Path) -> float:
 
 
 def measure(experiment: Experiment, spark: SparkSession, n_workers: int, case: Case, n_events: int, out: Path) -> None:
-    """All ways through a case in turn; the first answers are compared row by row, the others by their counts.
+    """Measures all ways to run a case in turn; the first answers are compared row by row, the others by their counts.
 
     The first runs are not counted; the very first of a session is reported.
     """

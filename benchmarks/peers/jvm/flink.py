@@ -1,5 +1,7 @@
-"""Flink, as apache-flink from PyPI brings it: in an environment of its own, made once, since its needs conflict with
-ours; its jars serve the DataStream API as well."""
+"""Makes an environment for Flink, as apache-flink from PyPI brings it, since its needs conflict with ours.
+
+The environment is made once; its jars serve the DataStream API as well.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ OPENED = tuple(f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in ("la
 
 
 def flink_python() -> Path:
-    """The interpreter of that environment."""
+    """The interpreter of the environment for Flink."""
     java_tool("java")
     folder = KEPT / "flink"
     python = folder / "bin" / "python"

@@ -13,7 +13,7 @@ from benchmarks.peers.jvm.libraries import compiled
 from benchmarks.peers.peer import java_tool
 
 BUFFER_MS = 1
-JAVA_OPTIONS = ("-Xmx1g", "-XX:+UseSerialGC")  # on one core the one with the shortest pauses in all
+JAVA_OPTIONS = ("-Xmx1g", "-XX:+UseSerialGC")  # the collector with the shortest pauses in total on one core
 
 
 def command(ports: dict[str, int]) -> list[str]:

@@ -1,5 +1,7 @@
-"""Peers that live in a JVM: their libraries come from Maven Central and are kept below benchmarks/data, and their side
-of the measurement is compiled from java/ when it has changed."""
+"""Fetches the libraries of peers that live in a JVM, and compiles their side of the measurement.
+
+Libraries come from Maven Central and are kept below benchmarks/data; java/ is compiled when it has changed.
+"""
 
 from __future__ import annotations
 
