@@ -78,14 +78,14 @@ def recognise(
 
     Where patterns read several streams, there is a data frame for each, by its name.
 
-    `partition`, which `auto` means here, shuffles by entity into so many shards, and gives each key in `heavy` a shard
-    of its own; `pattern` sends all events to every group of patterns; `source` relies on each entity's events lying in
-    one partition of the data frame already. It leaves out rows without key or time, and events that are too late;
-    `aside` returns those instead, each with a reason and its values as JSON.
+    `partition`, which `auto` means here, shuffles by entity into `shards` shards, and gives each key in `heavy` a
+    shard of its own; `pattern` sends all events to every group of patterns; `source` relies on each entity's events
+    lying in one partition of the data frame already. It leaves out rows without key or time, and events that are too
+    late; `aside` returns those instead, each with a reason and its values as JSON.
 
     Pairs, and rules over rows of several entities, run in one task. With `look_first` they are spread as those of files
-    are: the call reads who was where when, and the data frames have to hold the same rows when they are read again.
-    `on_plan` is told in one line what runs where and why.
+    are: the call scans positions, and the data frames have to hold the same rows when they are read again.
+    `on_plan` gets one line that says what runs where and why.
     """
     schemes.require_known(scheme)
     if what not in get_args(Wish):
@@ -113,7 +113,8 @@ def recognise(
 
 
 def frames_by_stream(patterns: Patterns, events: DataFrame | Mapping[str, DataFrame]) -> dict[str, DataFrame]:
-    """The data frame of each stream that patterns read; DataError where one has none, or nothing says whose it is."""
+    """The data frame of each stream that patterns read; DataError where a stream has none, or nothing says which stream
+    a data frame is."""
     read, streams = list(patterns.by_stream), patterns.meaning.streams
     if not read:
         raise DataError(
@@ -137,7 +138,8 @@ def taken_columns(events: DataFrame, wanted: Wanted) -> tuple[DataFrame, pa.Sche
 
 @dataclass(slots=True)
 class _Several:
-    """Patterns over several entities in data frames: their events are moved once, by entity, by place and together."""
+    """Patterns over several entities in data frames: Spark moves their events once, by entity, by place and
+    together."""
 
     frames: dict[str, DataFrame]
     patterns: Patterns
@@ -146,7 +148,7 @@ class _Several:
     heavy: Sequence[int | str]
 
     def start(self, look_first: bool, on_plan: Callable[[str], None] | None) -> DataFrame:
-        """What they find; only a first look runs at once."""
+        """What the patterns find; only the presence scan runs at once."""
         parts, patterns = self.patterns.by_stream, self.patterns
         taken = {
             name: taken_columns(frame, Wanted.from_needs(parts[name].needs, parts[name].stream.time_unit))
@@ -227,7 +229,7 @@ def _groups(patterns: Patterns, taken: DataFrame, schema: pa.Schema, n_groups: i
 
 
 def pack_rows(taken: DataFrame, spec: Shared[JobSpec], routing: Routing) -> DataFrame:
-    """Rows as parcels by shard, numbered by partition and place in it."""
+    """Rows as parcels by shard, numbered by partition and row in it."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -263,7 +265,7 @@ def _recognised_in_place(taken: DataFrame, shared: Shared[JobSpec]) -> DataFrame
 
 
 def _opened(parcels: DataFrame, what: Wish, schema: pa.Schema) -> DataFrame:
-    """Parcels as rows of Spark's."""
+    """Parcels as rows of a Spark data frame."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

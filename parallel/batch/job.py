@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
     from wayeb_py.patterns import Patterns
 
-AT_ONCE_BYTES = 64 << 20  # of parcels that the driver takes in one go
+AT_ONCE_BYTES = 64 << 20  # parcels that the driver takes at a time
 
 Paths = Sequence[str | os.PathLike[str]]
 
@@ -86,9 +86,9 @@ def run(
 ) -> Summary:
     """Recognises the patterns in the events of the paths on Spark, and writes the detections to `out`.
 
-    Where the file has several streams, `paths` are by their names; `plans` are as in a run in one process.
-    Without a session it opens one, on the given or configured master, and stops it at the end. It tells `on_plan` in
-    one line what it chose and why.
+    Where the file has several streams, `paths` maps their names to paths; `plans` are as in a run in one process.
+    Without a session it opens one, on the given or configured master, and stops it at the end. It passes `on_plan`
+    one line that says what it chose and why.
     """
     began_s = time.perf_counter()
     if spark is not None:
@@ -219,7 +219,7 @@ class _Job:
         return summary
 
     def _recognise(self, frame: DataFrame) -> tuple[dict[str, list[_Sent]], TaskTally]:
-        """Runs all tasks; returns their counts, and for every other parcel its place and size."""
+        """Runs all tasks; returns their counts, and the number and size of every other parcel."""
         from pyspark.sql import functions as f
 
         counted = f.when(f.col("kind") == "counts", f.col("payload"))
@@ -278,7 +278,7 @@ class _Job:
         counted = pc.value_counts(keys)
         twice = counted.field("values").filter(pc.greater(counted.field("counts"), 1))[0]
         places = [split for split, column in seen if pc.is_in(twice, value_set=column.combine_chunks()).as_py()]
-        assert isinstance(self.plan, Plan)  # where several entities are looked at, nothing is recognised where it lies
+        assert isinstance(self.plan, Plan)  # a plan over several entities recognises nothing where it is read
         (reader,) = self.readers.values()
         splits = self.plan.splits
         found = (splits[split].file_with(twice.as_py(), reader) for split in places[:2])
@@ -293,7 +293,7 @@ class _Job:
         summary = summarise(tally, self.patterns, self.aside, self.out, self.spec.episodes, by_stream)
         summary.sorted_on_disk, summary.recognition_s = tally.sorted, tally.recognition_s
         summary.engine = f"spark: {self.plan}"
-        summary.seconds = time.perf_counter() - self.began_s  # with the manifest still to be written
+        summary.seconds = time.perf_counter() - self.began_s  # the manifest is not written yet
         return summary
 
     def _look_back(self, tally: TaskTally) -> list[str]:
@@ -314,7 +314,7 @@ class _Job:
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """A parcel that a task has for the driver."""
+    """A parcel that a task sends to the driver."""
 
     split: int
     number: int

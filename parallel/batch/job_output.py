@@ -98,7 +98,7 @@ class FileSink:
         self._output.write(self._schema.empty_table())
         time_column = "ts" if "ts" in self._schema.names else "start_ts"
         batches = (batch for table in tables for batch in table.to_batches())
-        if pa.types.is_null(self._schema.field(time_column).type):  # matches of facts alone have no time
+        if pa.types.is_null(self._schema.field(time_column).type):  # matches over facts alone have no time
             for batch in batches:
                 self._output.write(pa.Table.from_batches([batch]).cast(self._schema))
             return

@@ -31,8 +31,8 @@ class Plan:
     scheme: Scheme
     why: str
     splits: tuple[Split, ...]
-    routing: Routing | None = None  # for `partition`
-    groups: tuple[tuple[str, ...], ...] = ()  # of patterns
+    routing: Routing | None = None  # the routing of `partition`
+    groups: tuple[tuple[str, ...], ...] = ()  # groups of patterns
 
     @property
     def n_readings(self) -> int:
@@ -40,7 +40,7 @@ class Plan:
         return len(self.groups) if self.scheme == "pattern" else 1
 
     def start(self, spark: SparkSession, job_context: schemes.JobContext) -> DataFrame:
-        """The parcels of the job; nothing runs until they are asked for."""
+        """The parcels of the job; nothing runs until they are read."""
         if self.scheme == "source":
             return schemes.source(spark, job_context, self.splits)
         if self.scheme == "pattern":

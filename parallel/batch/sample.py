@@ -46,7 +46,7 @@ def sample_events(reader: EventReader, wanted: Wanted | None = None) -> pa.Table
 
 
 def sample_keys(reader: EventReader) -> pa.Array:
-    """The keys of a sample of events, one an event."""
+    """The keys of a sample of events, one for each event."""
     wanted = Wanted(reader.wanted.columns[:2], reader.wanted.time_unit)
     keys = sample_events(reader, wanted).column(0).combine_chunks()
     return keys.dictionary_decode() if pa.types.is_dictionary(keys.type) else keys
@@ -82,7 +82,7 @@ def recognition_s(patterns: Patterns, events: pa.Table) -> float:
 
 
 def equal_groups(patterns: Patterns, costs: dict[str, float], n_groups: int) -> tuple[tuple[str, ...], ...]:
-    """At most so many groups of patterns of about equal cost; those that mean the same stay together."""
+    """At most `n_groups` groups of patterns of about equal cost; those that mean the same stay together."""
     sets: Sequence[tuple[str, ...]] = [
         tuple(patterns.compiled[number].name for number in same) for same in patterns.numbers_of_distinct
     ]

@@ -33,23 +33,23 @@ from wayeb_py.parallel.wire.parcel import pack, unpack
 from wayeb_py.patterns import Patterns
 from wayeb_py.run.whole_table import put_in_order
 
-STAGE_S = 0.3  # a further stage of tasks, empty
+STAGE_S = 0.3  # a further, empty stage of tasks
 MOVED = 2.0  # what Spark adds to packing: the bytes are written, sent and read again
 BALANCED = 1.25  # the fullest worker may get this many times its share
-A_BYTE_IN_ROWS = 1 / 60  # of text, where no footer counts rows
+A_BYTE_IN_ROWS = 1 / 60  # rows in a byte of text, where no footer counts rows
 
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
     """Facts about a job that need no event."""
 
-    n_patterns: int  # that differ
+    n_patterns: int  # patterns that differ
     n_files: int
     n_events: int  # by the footers, or guessed from the size
     n_workers: int
     n_even_splits: int  # pieces that can be read by themselves, up to one a worker
     promise: str | None  # what guarantees that each entity is in one split
-    n_splits: int = 1  # by entity
+    n_splits: int = 1  # splits by entity
     fullest: float = 1.0  # the share of the bytes that the fullest worker gets of those splits
 
 
@@ -58,7 +58,7 @@ class Costs:
     """Seconds an event takes, measured on a sample; and the share of all events that the heaviest entity has."""
 
     read_s: float
-    pack_s: float  # and unpack
+    pack_s: float  # to pack and unpack
     recognise_s: float  # with all patterns at once
     pattern_s: tuple[float, ...]  # with each alone
     heaviest: float
@@ -132,7 +132,7 @@ def measure(patterns: Patterns, reader: EventReader) -> Costs | None:
 
 
 def share_of_heaviest(keys: pa.ChunkedArray) -> float:
-    """The share that the most frequent key has of all."""
+    """The share of the most frequent key."""
     plain = keys.cast(keys.type.value_type) if pt.is_dictionary(keys.type) else keys
     counts = pc.value_counts(plain.drop_null()).field("counts")
     return float(pc.max(counts).as_py() or 0) / max(1, len(keys))
@@ -184,7 +184,8 @@ def _copies(facts: JobFacts, costs: Costs, most_groups: int) -> int:
 
 
 def _share_of_largest(costs: Costs, n_groups: int) -> float:
-    """The share of the cost that falls to the most expensive of so many groups, patterns dealt out dearest first."""
+    """The share of the cost that falls to the most expensive of `n_groups` groups, when patterns are dealt out dearest
+    first."""
     groups = [0.0] * max(1, n_groups)
     for cost in sorted(costs.pattern_s, reverse=True):
         groups[groups.index(min(groups))] += cost

@@ -45,7 +45,7 @@ def require_known(scheme: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """What goes with every task of a job: its work, where it reports errors, and how it counts progress."""
+    """What every task of a job gets: its work, where it reports errors, and how it counts progress."""
 
     spec: Broadcast[JobSpec]
     errors: Errors
@@ -58,7 +58,7 @@ class JobContext:
         return cls(context.broadcast(spec), Errors(context), context.accumulator(0), context.accumulator(0))
 
     def reading(self, reader: EventReader, aside: AsideLog) -> Iterator[pa.RecordBatch]:
-        """The reader's events; rows that it leaves out are noted."""
+        """The reader's events; notes the rows that it leaves out."""
         blocks = reader.blocks()
         try:
             for block in blocks:
@@ -136,7 +136,7 @@ def shuffled(parcels: DataFrame, shared: Shared[JobSpec], errors: Errors | Raise
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         incoming = (parcel for batch in batches for parcel in from_batch(batch))
-        # Usually one shard a task; but Spark may put several together.
+        # Usually each task has one shard, but Spark may join several.
         for target, own in groupby(incoming, key=lambda parcel: parcel.split):
             results = run(target, own) if target < n_targets else own  # noqa: B031 (one of the two)
             for parcel in errors.caught(target, results):

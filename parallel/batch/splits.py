@@ -40,7 +40,7 @@ class Split:
 
     files: tuple[EventFile, ...]
     n_bytes: int
-    numbers: tuple[int, ...] = ()  # the rank of each file in the order of arrival; empty where no caller asks
+    numbers: tuple[int, ...] = ()  # the rank of each file in the order of arrival; empty where no caller needs it
 
     def open(self, wanted: Wanted, schema: pa.Schema, time_range: TimeRange) -> EventReader:
         """Its reader; the types are those of the whole input, which a single file may not show."""
@@ -48,7 +48,7 @@ class Split:
         return EventReader([open_file(file, wanted) for file in self.files], selection, threads=1)
 
     def file_with(self, key: Any, events: EventReader) -> EventFile:
-        """The first of its files that has the key; the others are read for that."""
+        """The first of its files that has the key; reads the files to find it."""
         wanted = Wanted(events.wanted.columns[:2], events.wanted.time_unit)
         schema = pa.schema([events.schema.field(name) for name in wanted.names])
         for file in self.files[:-1]:
@@ -72,7 +72,7 @@ class Layout:
 class _Unit:
     """The smallest piece that can be read by itself."""
 
-    number: int  # in the order of arrival
+    number: int  # its rank in the order of arrival
     file: EventFile
     n_bytes: int
     low: Any = None  # least and greatest key by the file's statistics
@@ -80,7 +80,7 @@ class _Unit:
 
 
 def even_splits(files: Sequence[OpenedFile], n_splits: int, selection: Selection | None = None) -> list[Split]:
-    """The events in the order of arrival, cut into at most so many splits of about equal size.
+    """The events in the order of arrival, cut into at most `n_splits` splits of about equal size.
 
     With a selection, it leaves out row groups whose statistics show that nothing in them is in its time range.
     """
@@ -120,7 +120,7 @@ def entity_splits(files: Sequence[OpenedFile], key: str) -> Layout:
 
 
 def pack_splits(splits: Iterable[Split], n_tasks: int) -> list[Split]:
-    """At most so many splits of about equal size, the largest first; small ones are put together.
+    """At most `n_tasks` splits of about equal size, the largest first; joins small ones.
 
     It sorts the files of a split by arrival again, so that an entity that is in two of them is read in order.
     """
@@ -147,7 +147,7 @@ def _units(
 ) -> Iterator[_Unit]:
     number = 0
     for opened in files:
-        # Executors have folders of their own to start from.
+        # Executors have working folders of their own.
         file = replace(opened.file, path=absolute(opened.file.path))
         metadata = getattr(opened, "metadata", None)
         if metadata is not None and metadata.num_rows == 0 and cut:

@@ -30,7 +30,7 @@ from wayeb_py.parallel.wire.spool import Spool
 from wayeb_py.patterns import Patterns
 from wayeb_py.tally import Tally
 
-ASIDE_ROWS = 5_000  # in a parcel
+ASIDE_ROWS = 5_000  # rows in a parcel
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +38,16 @@ class JobSpec:
     """What all tasks of a job share: sent to every executor once."""
 
     patterns: bytes
-    schema: pa.Schema  # of the events
-    found: pa.Schema  # of the detections, or the episodes
+    schema: pa.Schema  # the types of the events
+    found: pa.Schema  # the types of the detections, or the episodes
     time_range: TimeRange
     episodes: bool
-    groups: tuple[tuple[str, ...], ...] = ()  # of patterns, where they are split
+    groups: tuple[tuple[str, ...], ...] = ()  # groups of patterns, where they are split
     folder: str | None = None  # where parts go; None: to the driver
     by: tuple[By, ...] = ()
 
     def patterns_of(self, group: int | None) -> Patterns:
-        """The patterns of a group, of which the first accounts for the events; no group means all of them."""
+        """The patterns of a group, the first of which accounts for the events; no group means all of them."""
         return open_patterns(self.patterns, () if group is None else self.groups[group], group in (None, 0))
 
     def wanted(self, group: int | None) -> Wanted:
@@ -68,9 +68,9 @@ class TaskTally(Tally):
     """What a task, or a part of one, did; the tallies of all tasks add up to the run's."""
 
     sorted: bool = False
-    recognition_s: float = 0.0  # of a processor; without reading, packing and writing
+    recognition_s: float = 0.0  # processor time, without reading, packing and writing
     parts: dict[str, int] = field(default_factory=dict)  # rows, by path below the output folder
-    streams: dict[str, dict[str, Any]] = field(default_factory=dict)  # tallies of several, as JSON has them
+    streams: dict[str, dict[str, Any]] = field(default_factory=dict)  # tallies of several streams, as JSON
 
     def to_parcel(self, task: int) -> Parcel:
         return Parcel("counts", task, 0, json.dumps(self.to_json()).encode())

@@ -2,7 +2,7 @@
 
 `WAYEB_FAILPOINTS=FOLDER` names a folder of traps: files that are called after a place. The first process that comes to
 the place takes the trap, which becomes `PLACE@PID`, and dies there (SIGKILL: it flushes nothing, cleans nothing up). A
-trap that contains `hold` keeps the process there instead, as long as the file is there, so that a test can meanwhile
+trap that contains `hold` keeps the process there instead, while the file exists, so that a test can meanwhile
 kill another: the driver, an executor. `PLACE:3` is a trap for the third time that a process comes there. A test may lay
 traps while a stream is running. Unset it costs one comparison.
 
@@ -12,7 +12,7 @@ traps while a stream is running. Unset it costs one comparison.
     snapshot:before   the state is not yet on the disk           counted        and counted; Spark does not know
     snapshot:after    it is, and the task has not ended          commit         Spark knows; nothing is cleared away
     shard:state       a shard has not handed on its state        collect        an old snapshot is about to go
-    step              of a live stream: some events are fed, their detections on their way
+    step              in a live stream: some events are fed, their detections on their way
     journal:before    records are received, not on the disk      journal:after  they are, and no process knows
     store:packed      changes are in the store, no manifest      store:kept     it is, and no output is written
 """
@@ -31,7 +31,7 @@ POINTS = (
     "journal:before", "journal:after", "store:packed", "store:kept",
 )  # fmt: skip
 HOLD = "hold"
-HELD_S = 300.0  # at most: the test that laid the trap may be gone
+HELD_S = 300.0  # the longest hold: the test that laid the trap may be gone
 _LOOK_EVERY_S = 0.02
 
 _reached: Counter[str] = Counter()
@@ -59,7 +59,7 @@ def lay(folder: Path, name: str, text: str = "") -> None:
 def _perhaps_fall(folder: Path, name: str) -> None:
     taken = folder / f"{name}@{os.getpid()}"
     try:
-        (folder / name).rename(taken)  # which only one process can do
+        (folder / name).rename(taken)  # only one process can do that
         text = taken.read_text()
     except FileNotFoundError:
         return

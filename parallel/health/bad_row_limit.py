@@ -1,6 +1,6 @@
-"""How many rows may go aside in a stream before it stops: counted over all its batches, each of them once.
+"""Limits how many rows may go aside in a stream before it stops: counted over all its batches, each once.
 
-Of a batch that exceeds the limit the stream writes only the rows set aside, so that a user finds them. After a restart
+The stream writes only the rows set aside of a batch that exceeds the limit, so that a user finds them. After a restart
 it repeats the batch, and passes with a greater limit, or stops again.
 """
 
@@ -25,7 +25,7 @@ class Tolerance:
     aside: Location  # where the rows are
     n_bad: int = 0
     n_rows: int = 0
-    batch: int = -1  # the last that is counted
+    batch: int = -1  # the last batch that is counted
 
     @classmethod
     def of_stream(cls, limit: BadLimit, aside: Location, checkpoint: Path) -> Tolerance:

@@ -1,6 +1,6 @@
 """Views of a stream for programs: Prometheus' text on a port of this machine, and lines of JSON in a file.
 
-prometheus_client renders the text and answers Prometheus in the version that it asks for. The port is on loopback only:
+prometheus_client renders the text and answers Prometheus in the version that it requests. The port is on loopback only:
 the counts of a stream are private to its machine, and a proxy can be put before it. Port 0 takes any that is free.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class _Collector:
-    """Makes metrics of a view whenever Prometheus asks for them."""
+    """Makes metrics of a view whenever Prometheus requests them."""
 
     def __init__(self, look: Callable[[], StreamView]) -> None:
         self._look = look
@@ -64,7 +64,7 @@ class _Server(ThreadingMixIn, WSGIServer):
 
 class _Silent(WSGIRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
-        """A request is no event of the stream."""
+        """Logs nothing: a request is no event of the stream."""
 
 
 class MetricsServer:

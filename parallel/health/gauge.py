@@ -1,8 +1,8 @@
 """Measures how long a log waited, from what it offers and what batches take, and writes it to a small file.
 
-The gauge lives where batches are planned, in a process of Spark's that no other can ask: so it writes its numbers to a
-file that `stream_view` reads. It tells a log with a clock of its own (a replay) what batches take, and the clock stops
-while the log's buffer is full; with any other log it sees when events arrived.
+The gauge lives where batches are planned, in a process of Spark's that no other can reach: so it writes its numbers to
+a file that `stream_view` reads. It passes what batches take to a log with a clock of its own (a replay), and the clock
+stops while the log's buffer is full; with any other log it sees when events arrived.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Gauge:
     def offered(self, taken: Offsets, frozen: Offsets | None = None) -> Offsets:
         """How far the log goes now; everything below `taken` is in batches that were planned before.
 
-        A `frozen` log ends there from the start, whatever its clock says.
+        A log ends at `frozen` from the start, whatever its clock says.
         """
         if frozen is not None:
             self._log_clock = None
@@ -66,12 +66,12 @@ class Gauge:
         return offered
 
     def planned(self, end: Offsets) -> None:
-        """Notes that a batch has been planned that ends there."""
+        """Notes that a batch has been planned that ends at these offsets."""
         self.took(end)
         self._write(self._clock.steady_s())
 
     def took(self, end: Offsets) -> None:
-        """The same where it happens many times a second; the file follows within the time between two writes."""
+        """As `planned`, for many batches a second; the file follows within the time between two writes."""
         if self._log_clock is not None:
             for partition, offset in end.items():
                 self._log_clock.take(partition, offset)

@@ -30,7 +30,7 @@ class LogLines:
         self.form, self._stream, self._clock = form, stream, clock
 
     def tell(self, event: str, message: str, level: str = "info", **facts: Any) -> None:
-        """One event: what kind it is, what to say of it, and its facts for programs."""
+        """Writes one event: its kind, its message, and its facts for programs."""
         if self.form == "json":
             line = _as_json(self._clock, event, message, level, facts)
         else:
@@ -41,7 +41,7 @@ class LogLines:
         stream.flush()
 
     def tell_batch(self, view: StreamView, more: str = "") -> None:
-        """How things are after a batch."""
+        """Writes how the stream is after a batch."""
         message = render_line(view) + (f"; {more}" if more else "")
         self.tell("progress" if more else "batch", message, **(view.to_json() if self.form == "json" else {}))
 

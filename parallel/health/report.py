@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 EVERY_S = 1.0
 LEAST_OFTEN_S = 10.0
-LONG_BATCH_S = 30.0  # after which a report mentions an unfinished batch
+LONG_BATCH_S = 30.0  # a report mentions a batch that takes longer
 IDLE_S = 60.0
-TELL_AGAIN_S = 3600.0  # of a lasting fault of the report itself
+TELL_AGAIN_S = 3600.0  # how often a lasting fault of the report itself is repeated
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Reporting:
 
     title: str = "wayeb stream"
     quiet: bool = False
-    log: Form | None = None  # lines even at a terminal
+    log: Form | None = None  # the form of lines, also at a terminal
     metrics_port: int | None = None
     metrics_file: Path | None = None
     idle_s: float = IDLE_S
@@ -84,7 +84,7 @@ class Report:
     # As an observer of the stream.
 
     def began(self, query: StreamingQuery | None = None) -> None:
-        self._query = query  # of Spark, where it is one
+        self._query = query  # Spark's query, where there is one
         self.health.started()
 
     def took(self, batch: Batch) -> None:

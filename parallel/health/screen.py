@@ -1,4 +1,4 @@
-"""A view of a stream becomes what a person at a terminal watches, drawn anew every second in the same place."""
+"""A view of a stream becomes what a person at a terminal watches, redrawn every second in the same place."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 FINE, HIGH = 0.1, 0.5  # below the first all is well, above the second the recogniser is too slow
 SHOWN_PATTERNS = 12
 SHOWN_SOURCES = 8
-ECHOED = 5  # columns for the terminal's own `^C`, and once more
+ECHOED = 5  # columns for the terminal's own `^C`, twice
 LEAST_WIDTH = 20
 
 

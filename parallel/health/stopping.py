@@ -1,4 +1,4 @@
-"""A signal becomes a graceful stop: the first asks the stream to end, the second ends the process."""
+"""A signal becomes a graceful stop: the first tells the stream to end, the second ends the process."""
 
 from __future__ import annotations
 

@@ -37,14 +37,14 @@ LATEST_BATCHES = 30  # number of recent batches that the latency quantiles cover
 class SourceView:
     """A source partition as it is now."""
 
-    ratio: float  # of the window in which it waited
+    ratio: float  # the share of the window in which it waited
     waited_s: float  # since the stream was first started
     watched_s: float
     offered: int
     taken: int
     done: int
-    lag_events: int  # offered and not done
-    idle_s: float  # since everything that was offered is done
+    lag_events: int  # events offered and not done
+    idle_s: float  # how long everything that was offered has been done
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +111,12 @@ class Health:
     frozen: bool = False  # the stream reads the log as it is at the start, and nothing else; no clock decides
     window_s: float = WINDOW_S
     clock: Clock = SYSTEM
-    latest: Callable[[], Offsets] | None = None  # how far a live log goes, where that can be asked apart from planning
+    latest: Callable[[], Offsets] | None = None  # how far a live log goes, where that is known apart from planning
     totals: Totals = field(init=False)
     last_batch_s: float | None = None
     _carried: dict[str, tuple[float, float]] = field(init=False)  # waited and watched before this start
     _looks: deque[_Look] = field(default_factory=deque)
-    _busy_s: dict[str, float] = field(default_factory=dict)  # when there was last something to do
+    _busy_s: dict[str, float] = field(default_factory=dict)  # by partition: when there was last something to do
     _began_s: float = field(init=False)
     _arrived: tuple[float, Offsets] = (0.0, {})  # when the log last answered, and its answer
     _latency: dict[str, deque[LatencyHistogram]] = field(default_factory=dict)  # of the last batches, by level
@@ -155,8 +155,8 @@ class Health:
             self.totals.add("batch_s", "", batch_s)
 
     def ask_log(self) -> None:
-        """Asks a live log how far it goes, so that the middle of a long batch is visible; the answer may take its
-        time."""
+        """Asks a live log how far it goes, so that the middle of a long batch is visible; the answer may take
+        long."""
         if self.latest is not None:
             with contextlib.suppress(WayebError):  # the task that reads the log says so
                 self._arrived = self.clock.steady_s(), self.latest()

@@ -20,17 +20,17 @@ from wayeb_py.parallel.durable.sealed_files import seal, unseal
 
 FILE = "totals.json"
 
-# A count of a partition or group is either a level, where the last one holds, or a sum.
+# A count of a partition or group is either a gauge, whose last value holds, or a sum.
 _LEVELS = ("entities", "state_bytes")
 # Rows set aside are counted by reason, and no stream reads an input that a run has read before.
 _NOT_COUNTED = ("partition", "group", "start", "first_s", "set_aside", "recognised_before")
-BY_LEVEL = "by_level"  # counts of the levels of a live stream: sums, but for what waits
+BY_LEVEL = "by_level"  # counts of the levels of a live stream: sums, except for what waits
 _GREATEST = ("end", "last_s", "most_rows")  # a range may be read in pieces
 
 
 @dataclass(slots=True)
 class Totals:
-    """Sums by name and label (a source partition, a pattern, a reason), and levels by name and partition."""
+    """Sums by name and label (a source partition, a pattern, a reason), and gauges by name and partition."""
 
     batch: int = -1
     starts: int = 0
@@ -38,7 +38,7 @@ class Totals:
     levels: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def count(self, batch: int, counts: Iterable[Mapping[str, Any]]) -> bool:
-        """Adds what a batch counted, unless it is in already."""
+        """Adds what a batch counted, unless it is counted already."""
         if batch <= self.batch:
             return False
         self.batch = batch
@@ -87,7 +87,7 @@ class Totals:
         return sum(self.sums.get(name, {}).values())
 
     def level(self, name: str) -> float:
-        """A level over all partitions."""
+        """A gauge over all partitions."""
         return sum(self.levels.get(name, {}).values())
 
 

@@ -31,16 +31,16 @@ from wayeb_py.parallel.durable.sealed_files import seal, unseal
 from wayeb_py.parallel.recovery.ledger import FILE
 from wayeb_py.parallel.recovery.offset import Offset
 
-MOST_LINES = 2000  # after which the file is written anew
+MOST_LINES = 2000  # a longer file is written again
 
 
 @dataclass(slots=True)
 class KnownBatches:
-    """What a ledger says of the batches that are still of use."""
+    """What a ledger says about the batches that are still of use."""
 
     manifest: dict[str, Any] | None = None
     planned: dict[int, Offset] = field(default_factory=dict)
-    begun: dict[int, list[dict[str, Any]]] = field(default_factory=dict)  # of each batch that is not planned
+    begun: dict[int, list[dict[str, Any]]] = field(default_factory=dict)  # the lines of each batch that is not planned
     done: dict[int, bool] = field(default_factory=dict)  # whether its state was kept
     n_damaged: int = 0
 
@@ -54,7 +54,7 @@ class KnownBatches:
         return max((*self.planned, *self.begun), default=-1)
 
     def after(self, batch: int) -> list[Offset]:
-        """The batches behind one that were planned or begun, one behind the other."""
+        """The batches after one that were planned or begun, in order."""
         found: list[Offset] = []
         while (one := self.planned.get(batch + 1 + len(found)) or self._begun(batch + 1 + len(found))) is not None:
             found.append(one)
@@ -90,7 +90,7 @@ class BatchLedger:
         return self.known
 
     def begin(self, manifest: Mapping[str, Any]) -> None:
-        """Writes the file anew with the batches that are known."""
+        """Writes the file again with the batches that are known."""
         self._manifest = manifest
         lines: list[dict[str, Any]] = [{"stream": dict(manifest)}]
         for batch, offset in sorted(self.known.planned.items()):
@@ -102,7 +102,7 @@ class BatchLedger:
         self._n_lines = len(lines)
 
     def note(self, batch: int, offset: Offset) -> None:
-        """Notes how far a batch is, before something leaves that depends on it."""
+        """Notes how far a batch is, before anything that depends on it leaves."""
         with self._lock:
             begun = offset.to_json()
             self.known.begun.setdefault(batch, []).append(begun)
@@ -122,7 +122,7 @@ class BatchLedger:
             self._add(_done(batch, kept))
 
     def forget(self, before: int) -> None:
-        """Batches before one are of no use any more; a long file is written anew without them."""
+        """Drops the batches before one; writes a long file again without them."""
         with self._lock:
             self.known.forget(before)
             if self._n_lines >= MOST_LINES:

@@ -1,6 +1,6 @@
 """Blocks of events fed to a recogniser become tables of detections at once, and the counts of a batch at its end.
 
-The same counting as of a task on Spark (`stream.task_result`); what a task packs into parcels leaves here as tables,
+It counts as a task on Spark does (`stream.task_result`); what a task packs into parcels leaves here as tables,
 step by step, in the columns of the stream and with its ids.
 """
 
@@ -30,14 +30,14 @@ class BatchResult(TaskResult):
         self.n_rows = 0
 
     def step(self, block: Block, partition: str | None, stream: str) -> pa.Table | None:
-        """What some more events complete."""
+        """The detections that some more events complete."""
         self.n_rows += block.n_rows
         for _ in self.feed(block, partition, stream):
             pass
         return self._drain()
 
     def add(self, detections: Detections) -> pa.Table | None:
-        """The same for what is found without events: for silence, or at the end."""
+        """As `step`, for what is found without events: after a silence, or at the end."""
         for _ in self.take(detections):
             pass
         return self._drain()

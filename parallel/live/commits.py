@@ -20,7 +20,7 @@ from wayeb_py.parallel.recovery.offset import Offset
 from wayeb_py.parallel.recovery.snapshots import KEPT, SnapshotPoint, Snapshots
 from wayeb_py.parallel.sinks.sinks import Batch, Prompt
 
-GROUP, PARTITION = 0, "live"  # where snapshots of a live stream are kept
+GROUP, PARTITION = 0, "live"  # the group and partition of a live stream's snapshots
 
 
 class Kept(Protocol):
@@ -28,20 +28,20 @@ class Kept(Protocol):
 
     @property
     def n_groups(self) -> int:
-        """How many states that are."""
+        """How many states there are."""
 
     def prepare(self, may_change: bool) -> int:
         """Prepares the files to write; returns the size of the state in bytes."""
 
     def settle(self) -> None:
-        """Marks what was prepared as kept; the recognisers go on."""
+        """Marks what was prepared as kept; the recognisers continue."""
 
     def put(self, snapshots: Snapshots, group: int, partition: str, point: SnapshotPoint) -> None:
         """Puts what was prepared on the disk, the first state under this group."""
 
 
 def point_of(batch: int, offset: Offset) -> SnapshotPoint:
-    """The state after a batch; its place is the number of batches until then."""
+    """The state after a batch; its offset is the number of batches until then."""
     return SnapshotPoint(offset.epoch, batch + 1)
 
 
@@ -90,10 +90,10 @@ class Writing:
             sink.write(batch)
 
     def _clear(self, number: int, offset: Offset, n_groups: int) -> None:
-        """Drops the states, the lines and the events that no start will ask for."""
+        """Drops the states, the lines and the events that no start will need."""
         for group in range(GROUP, GROUP + n_groups):
             self.snapshots.collect(group, PARTITION, point_of(number, offset))
-        points = self.snapshots.points(GROUP, PARTITION)[-KEPT:]  # from which a start may have to read on
+        points = self.snapshots.points(GROUP, PARTITION)[-KEPT:]  # a start may have to continue from any of these
         first = min((point.offset - 1 for point in points), default=number)
         self.ledger.forget(first)
         self.log.forget(self._offsets(first, offset))
@@ -120,7 +120,7 @@ class Committer:
         return self._ended is not None
 
     def submit(self, ended: Ended) -> None:
-        """Hands a batch over, after the one before is done."""
+        """Hands a batch over once the previous one is done."""
         self.wait()
         with self._changed:
             self._ended = ended

@@ -30,7 +30,7 @@ class Inputs:
 
     @property
     def log(self) -> Log:
-        """All of them as one."""
+        """All logs as one."""
         if len(self.logs) == 1:
             return next(iter(self.logs.values()))
         return SeveralLogs(list(self.logs.values()), list(self.logs))
@@ -40,7 +40,7 @@ class Inputs:
         return next(iter(self.logs)) if len(self.logs) == 1 else partition.partition("/")[0]
 
     def of_stream(self, name: str, partitions: Offsets | Mapping[str, int]) -> list[str]:
-        """Those of some partitions that belong to a stream."""
+        """The partitions among these that belong to a stream."""
         return [partition for partition in partitions if self.stream_of(partition) == name]
 
     def read(self, offsets: OffsetRange, types: StreamTypes) -> Iterator[Block]:
@@ -62,14 +62,14 @@ class Inputs:
 
 @dataclass(frozen=True)
 class StreamTypes:
-    """What is read of each stream, and in which types."""
+    """The columns that are read of each stream, and their types."""
 
     wanted: dict[str, Wanted]
     schemas: dict[str, pa.Schema]
 
     @classmethod
     def of(cls, patterns: Patterns, joint: pa.Schema) -> StreamTypes:
-        """Those of patterns, by the types that a version of them keeps."""
+        """The types for some patterns, from those that a version of them keeps."""
         parts = patterns.by_stream
         wanted = wanted_by_stream(patterns)
         if len(parts) == 1:
@@ -82,7 +82,7 @@ class StreamTypes:
 
     @property
     def joint(self) -> pa.Schema:
-        """All of them as one schema, which a version keeps: column `speed` of the stream `radar` is `radar.speed`."""
+        """All streams as one schema, which a version keeps: column `speed` of the stream `radar` is `radar.speed`."""
         if len(self.schemas) == 1:
             return next(iter(self.schemas.values()))
         return pa.schema(

@@ -2,8 +2,8 @@
 
     log ──▶ what is new in each partition ──▶ `ForecastOperator` ──▶ rows ──▶ `give` ──▶ state and offsets in one file
 
-The state is kept after the rows were given, and offsets with it: after a crash the rows since then come once more, with
-the same values. A forecast is about the moment, so that this is enough; *not taken*: the ledger of a stream of
+The state is kept after the rows were given, and offsets with it: after a crash the rows since then come again, with
+the same values. A forecast is about the moment, so this is enough; *not taken*: the ledger of a stream of
 detections, which gives each of them exactly once.
 """
 
@@ -25,7 +25,7 @@ from wayeb_py.parallel.live.inputs import Inputs
 from wayeb_py.parallel.logs.log import Log, OffsetRange, Offsets
 
 INTERVAL_S = 1.0
-QUIET_S = 0.05  # how often a log is asked that does not say when something arrives
+QUIET_S = 0.05  # how often the loop polls a log that does not say when something arrives
 _FORM = 1
 
 
@@ -43,7 +43,7 @@ def live_forecasts(
 ) -> int:
     """Gives the forecasts at each event of a log as it arrives, until it is stopped; with `once`, of all that is there.
 
-    `operator` is `patterns.forecaster(…)`. The file `state` is taken up where it exists, and written at most every
+    `operator` is `patterns.forecaster(…)`. The file `state` is continued where it exists, and written at most every
     `interval_s` and at the end. Returns the number of forecasts.
     """
     stop = stop or threading.Event()
@@ -92,7 +92,7 @@ def _packed(taken: Offsets, saved: bytes) -> bytes:
 
 
 def _taken_up(state: Path | None, operator: ForecastOperator) -> Offsets:
-    """The offsets that a run before has kept, whose state the operator goes on from; none where there was no run."""
+    """The offsets that an earlier run has kept, whose state the operator continues; none where there was no run."""
     if state is None or not state.exists():
         return {}
     head, _, saved = state.read_bytes().partition(b"\n")

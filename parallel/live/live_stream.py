@@ -1,6 +1,6 @@
 """Logs, patterns and a sink become a running stream in this process: the counterpart of `stream.stream` on Spark.
 
-    checkpoint ──▶ resume ──▶ the batch that was begun, once more ──▶ loop ──▶ summary
+    checkpoint ──▶ resume ──▶ the batch that was begun, again ──▶ loop ──▶ summary
 
 *Not taken*: a second form of checkpoint. The folder, its manifest, versions of patterns, snapshots and totals are those
 of a stream on Spark; only the notes about batches differ (`batch_ledger`), as Spark writes its own. A checkpoint goes
@@ -44,8 +44,8 @@ from wayeb_py.patterns import Patterns
 
 MAX_ROWS = 2_000_000
 INTERVAL_S = 1.0
-SWITCH_S = 0.0005  # after which a thread that receives or writes gives way to the loop; ten times that is usual
-SCHEME = "live"  # by which a checkpoint says that it is of a stream in one process
+SWITCH_S = 0.0005  # a thread that receives or writes gives way to the loop after this; ten times that is usual
+SCHEME = "live"  # marks the checkpoint of a stream in one process
 
 
 def live_stream(
@@ -141,7 +141,7 @@ def live_stream(
 
 
 class _Running:
-    """What the loops of one run share: the one of the batch that was begun, and the one of this run's patterns."""
+    """What the two loops of one run share: the loop of the batch that was begun, and that of this run's patterns."""
 
     def __init__(
         self,
@@ -158,7 +158,8 @@ class _Running:
         self.prompt = sink.write if isinstance(sink, Prompt) else None
 
     def loop(self, resumed: Resumed, number: int, planned: Offset | None = None) -> Loop:
-        """A loop that goes on with a version of the patterns, in the lanes of a planned batch if it is to repeat it."""
+        """A loop that continues with a version of the patterns, in the lanes of a planned batch if it is to repeat
+        it."""
         version, keeper = self.resuming.version(number), resumed.keeper
         is_other = resumed.batch >= 0 and resumed.offset.epoch.version != number
         names = None if planned is None else planned_names(planned)
@@ -189,7 +190,7 @@ class _Running:
         return resumed
 
     def settle(self, resumed: Resumed, number: int) -> Resumed:
-        """Finishes what waits under the patterns of the run before, where this one has others or other lanes."""
+        """Finishes what waits under the patterns of the previous run, if this run has others or other lanes."""
         keeper, before = resumed.keeper, resumed.offset.epoch.version
         if not isinstance(keeper, LiveLanes) or keeper.leveled.is_idle:
             return resumed

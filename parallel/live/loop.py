@@ -3,7 +3,7 @@
     log ──▶ ranges ──▶ steps of some milliseconds ──▶ recogniser ──▶ detections out
                                                   └── a batch ends ──▶ `commits` (plan, output, state, done)
 
-A batch ends when its time is up and the one before is written, when entities or partitions have fallen silent, when a
+A batch ends when its time is up and the previous one is written, when entities or partitions have fallen silent, when a
 partition is new or speaks again, and at the end. Everything that the answer depends on besides the events is decided
 there and nowhere else, and is in the batch's offset: so a repeated batch finds the same, however its events were cut.
 
@@ -37,7 +37,7 @@ from wayeb_py.parallel.sinks.sinks import Batch, itself
 from wayeb_py.parallel.stream.snapshot_policy import SnapshotKeeper
 from wayeb_py.parallel.stream.stream_recogniser import StreamRecogniser
 
-POLL_S = 0.02  # how often a log is asked that does not say when something arrives
+POLL_S = 0.02  # how often the loop polls a log that does not say when something arrives
 QUIET_S = 0.25  # how often the loop looks at the clock while nothing arrives
 
 
@@ -45,13 +45,13 @@ QUIET_S = 0.25  # how often the loop looks at the clock while nothing arrives
 class LoopOptions:
     """How a live stream runs."""
 
-    version: int  # of the patterns
+    version: int  # the version of the patterns
     origin: Offsets  # where reading began; a partition that came later begins at 0
     columns: pa.Schema
     episodes: bool = False
     idle_s: float | None = None
-    interval_s: float = 1.0  # a batch at most so often
-    max_rows: int = 2_000_000  # of a batch
+    interval_s: float = 1.0  # the least time between two batches
+    max_rows: int = 2_000_000  # the most rows of a batch
     once: bool = False
     ends: bool = False  # whether the input has ended once everything is read
     clocked: bool = False
@@ -83,7 +83,7 @@ class OpenBatch:
     taken: Offsets = field(default_factory=dict)
     tables: list[pa.Table] = field(default_factory=list)
     heard: dict[str, list[pa.Array]] = field(default_factory=dict)  # keys by stream
-    has_worked: bool = False  # on events of batches before
+    has_worked: bool = False  # whether it has worked on events of earlier batches
 
     @property
     def has_events(self) -> bool:
@@ -114,7 +114,7 @@ class Loop:
         self._target: Offsets | None = None
         self._sizes = StepSizes()
         self._away: dict[str, frozenset[str]] = {}
-        self._n_ended = 0  # batches
+        self._n_ended = 0  # batches that have ended
         self._arrived = threading.Event()
         self._is_woken = self.log.wake(self._arrived)
         self._batch = self._open(number, since)
@@ -123,7 +123,7 @@ class Loop:
     # Until the end.
 
     def run(self, stop: threading.Event) -> str:
-        """Why it ended."""
+        """Runs until the end; returns why it ended."""
         if self.options.once:
             self.log.settle()
             ends = self.log.ends()
@@ -132,7 +132,7 @@ class Loop:
             self.committer.refuse_faulty()
             if stop.is_set():
                 self.log.hang_up()
-                while not self.log.keeps and self.step():  # what a journal has is read after the next start
+                while not self.log.keeps and self.step():  # a log with a journal can be read after the next start
                     pass
                 self.end_batch()
                 self.committer.wait()
@@ -208,7 +208,7 @@ class Loop:
         self._arrived.clear()
 
     def work(self) -> bool:
-        """Some more work on events that have arrived; False if none of them wait."""
+        """Works some more on events that have arrived; False if none of them wait."""
         return False
 
     @property
@@ -231,7 +231,7 @@ class Loop:
         """Ends the batch as an offset says, which may be one that an earlier run has planned."""
         batch = self._batch
         after = self._advance(after)
-        self.committer.wait()  # the keeper is with the batch before until that is written
+        self.committer.wait()  # the keeper belongs to the previous batch until that is written
         state_bytes = self.keeper.prepare(may_change=batch.since.epoch.version == after.epoch.version)
         self.keeper.settle()
         counts = batch.result.counted(batch.since.at, after.at, state_bytes)
@@ -245,7 +245,7 @@ class Loop:
             memory.give_back()
 
     def repeat(self, ranges: list[OffsetRange], after: Offset) -> None:
-        """Does a batch that an earlier run has planned."""
+        """Repeats a batch that an earlier run has planned."""
         self.take(ranges, after.at)
         self.end_as(after)
 

@@ -1,7 +1,7 @@
-"""What starting took goes back to the system once a live stream runs: the code of the compiler, and what was freed.
+"""Returns to the system what only the start of a live stream needed: the code of the compiler, and freed memory.
 
 Kernels are loaded by a compiler whose code is as large as everything else of the process, and is not asked again. The
-system can read it once more from its file, so its pages are given back; so is what the allocators have kept. Objects
+system can read it again from its file, so its pages are given back; so is what the allocators have kept. Objects
 that are there for good are no longer looked through for garbage, which would make the stream stop for a moment.
 """
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 AFTER_BATCHES = (1, 10, 100)  # when what a stream needs has been loaded, and when what is rarer has
 _MAPS = Path("/proc/self/maps")
 _COMPILER = "libllvmlite"
-_DONTNEED = 4  # MADV_DONTNEED: of a private mapping of a file, its pages are read again when they are asked for
+_DONTNEED = 4  # MADV_DONTNEED: pages of a private mapping of a file are read again at their next use
 
 
 def settle_objects() -> None:
@@ -27,7 +27,7 @@ def settle_objects() -> None:
 
 
 def give_back() -> None:
-    """Gives back what is not used; nothing where the system has no way."""
+    """Gives back what is not used; does nothing where the system cannot."""
     gc.freeze()
     pa.default_memory_pool().release_unused()
     if not sys.platform.startswith("linux"):

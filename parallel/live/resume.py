@@ -1,4 +1,4 @@
-"""The files of a checkpoint become the state in which a live stream goes on, and the batch that it has to repeat.
+"""The files of a checkpoint become the state from which a live stream continues, and the batch that it has to repeat.
 
     ledger ──▶ the last batch that is done ──▶ the newest snapshot at or before it ──▶ read on silently up to it
           └──▶ a batch that is planned and not done ──▶ repeated with its own patterns, up to its own end
@@ -45,22 +45,22 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """Where a stream goes on: its state, after a batch, and the batch that was begun."""
+    """Where a stream continues: its state, after a batch, and the batch that was begun."""
 
     keeper: State
-    batch: int  # the last that is done; -1 if none is
+    batch: int  # the last batch that is done; -1 if none is
     offset: Offset
-    planned: tuple[Offset, ...] = ()  # of the batches after it
+    planned: tuple[Offset, ...] = ()  # the offsets of the batches after it
 
 
 @dataclass(frozen=True, slots=True)
 class Resuming:
-    """What a start needs to find the state that it goes on from."""
+    """What a start needs to find the state that it continues."""
 
     folder: Path
     manifest: Manifest
     inputs: Inputs
-    versions: Mapping[int, Version]  # that are at hand: this run's own
+    versions: Mapping[int, Version]  # the versions at hand: this run's own
     episodes: bool
     listens: bool
     no_pickle: bool = False
@@ -101,7 +101,7 @@ class Resuming:
         return self._lanes(version, lanes, keepers)
 
     def exchange(self, keeper: State, version: Version, planned: LaneNames | None = None) -> State:
-        """The same state under other patterns, or in other lanes; unchanged patterns keep theirs. Nothing waits."""
+        """Moves the state to other patterns, or other lanes; unchanged patterns keep theirs. No events may wait."""
         if isinstance(keeper, LiveLanes):
             states = [one.recogniser.snapshot() for one in keeper.keepers]
             changed = self.keeper(version, keeper.names, states, planned)
@@ -153,7 +153,7 @@ class Resuming:
         return Resumed(keeper, last, offset, tuple(planned))
 
     def _start(self, known: KnownBatches, last: int) -> tuple[int, State]:
-        """The newest batch from whose state one can go on, and that state."""
+        """The newest batch whose state can be continued, and that state."""
         if last < 0:
             return last, self.keeper(self.version(self._first_version(known)))
         lowest = last
@@ -231,7 +231,7 @@ def anew(keeper: State) -> State:
 
 
 def lane_names(keeper: State) -> LaneNames:
-    """The names in its lanes; none where it has no lanes."""
+    """The names in the lanes of a state; none where it has no lanes."""
     return keeper.names if isinstance(keeper, LiveLanes) else ()
 
 

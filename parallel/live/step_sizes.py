@@ -13,7 +13,7 @@ from wayeb_py.files.formats.block import Block
 
 STEP_S, RANGE_S = 0.005, 1.0
 LEAST_STEP, LEAST_RANGE = 256, 10_000
-# Of a log that holds what it has received, and of others, where to begin reading costs as much as thousands of rows.
+# For a log that holds what it has received, and for others, in which a read costs as much as thousands of rows.
 SHORT_READ, LONG_READ = (0.002, 256), (0.05, 10_000)  # seconds, rows at least
 FIRST_ROWS_PER_S = 200_000.0  # before anything is measured
 _WEIGHT = 0.2  # of a new measurement
@@ -66,7 +66,7 @@ class ReadSizes:
         self._rows = self._least
 
     def note(self, n_rows: int, seconds: float) -> None:
-        """Learns from a reading that was as large as it might be; twice as much is tried at most."""
+        """Learns from a reading that was as large as it might be; the next is at most twice as large."""
         if n_rows >= self._rows and seconds > 0:
             fitting = int(n_rows * self._read_s / seconds)
             self._rows = max(self._least, min(fitting, 2 * self._rows))

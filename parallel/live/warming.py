@@ -1,4 +1,4 @@
-"""Kernels are loaded before a live stream begins: the first events would else wait for a second until they are.
+"""Loads kernels before a live stream begins: otherwise its first events would wait a second for them.
 
 A recogniser of the same patterns is fed some made-up events, few by themselves and many together, and dropped.
 """
@@ -14,11 +14,11 @@ from wayeb_py.engine.few import ROOM
 from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.patterns import Patterns
 
-N = ROOM + 8  # more than a few
+N = ROOM + 8  # more events than the path for a few takes
 
 
 def warm(patterns: Patterns, schemas: Mapping[str, pa.Schema]) -> None:
-    """Loads what patterns need; not where they call functions of the user's, who may count the calls."""
+    """Loads what patterns need; does nothing where they call a user's functions, whose calls may count."""
     if patterns.functions:
         return
     recogniser = Recogniser(patterns, saves=False, listens=False)

@@ -39,7 +39,7 @@ class Timetable(Protocol):
     """When the events of a source partition are due, by the source's clock, in seconds; never decreasing."""
 
     def due_s(self, offset: int) -> float:
-        """When the event of this offset is due; never, if there is none."""
+        """When the event at this offset is due; never, if there is none."""
 
     def n_due(self, clock_s: float) -> int:
         """How many events are due at a time or before it: the offset of the first that is not."""
@@ -88,7 +88,7 @@ class SourceState:
     """A source partition at a time of the wall clock: what it has offered, what was taken, how long it has waited."""
 
     at_s: float
-    clock_s: float  # its own; behind the wall clock by as long as it has stopped
+    clock_s: float  # the source's own clock; behind the wall clock by as long as it has stopped
     taken: int
     offered: int
     watched_s: float = 0.0
@@ -101,7 +101,7 @@ class SourceState:
 
     @property
     def lag_events(self) -> int:
-        """Offered, and not taken."""
+        """The events offered and not taken."""
         return max(0, self.offered - self.taken)
 
 
@@ -171,7 +171,7 @@ class Arrivals:
         return self._at_s[look - 1] + share * (self._at_s[look] - self._at_s[look - 1])
 
     def n_due(self, clock_s: float) -> int:
-        """How many were there at a time."""
+        """How many events were there at a time."""
         look = bisect_left(self._at_s, clock_s)
         if look == len(self._at_s):
             return self._arrived[-1]
@@ -205,7 +205,7 @@ class LivePressure:
             arrivals.forget(start)
 
     def take(self, taken: Mapping[str, int]) -> None:
-        """Notes that a batch has been planned that ends there."""
+        """Notes that a batch has been planned that ends at these offsets."""
         for partition, offset in taken.items():
             if partition in self.states:
                 self.states[partition] = take(self.states[partition], offset)

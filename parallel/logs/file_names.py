@@ -1,6 +1,6 @@
-"""Lists the event files of a watched folder by name, without opening them or asking for their sizes and times.
+"""Lists the event files of a watched folder by name, without opening them or reading their sizes and times.
 
-A stream looks several times a second for months. So a look lists names and asks the system for no file's facts; it
+A stream looks several times a second for months. So a look lists names and reads no file's facts; it
 skips names of temporary files, of bookkeeping (`_…`, `.…`) and of rows set aside.
 """
 

@@ -35,8 +35,8 @@ from wayeb_py.files.formats.ndjson import read_objects
 from wayeb_py.files.formats.unreadable import DECODING_ERRORS, unreadable_file
 
 RANGE_BYTES = 8 << 20  # of text: reading resumes in the middle of a range by skipping its first lines
-QUIET_S = 2.0  # a compressed file, or a last line that is an object without a line end, is whole after so long
-HALF_LINE_S = 30.0  # any other last line without its end: a number cut short looks like a number
+QUIET_S = 2.0  # a compressed file, or a last line that is an object without a line end, is whole after this long
+HALF_LINE_S = 30.0  # the same for any other last line without its end: a number cut short looks like a number
 MARKED_BYTES = 4 << 10
 _CHANGED = "files must not be changed once they are there: give new events a new file"
 
@@ -54,7 +54,7 @@ class StillGrowing(Exception):  # noqa: N818 (nothing is wrong)
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """Rows of a file, and their place in the log."""
+    """Rows of a file, and their offsets in the log."""
 
     partition: str
     path: str  # below the folder
@@ -62,11 +62,11 @@ class FileRange:
     first_byte: int
     n_rows: int
     first_line: int
-    n_bytes: int  # of the file up to the range's end
+    n_bytes: int  # bytes of the file up to the range's end
     fault: str | None = None  # why the file cannot be read: it counts as one bad row
     mark: str = ""  # identifies the file; journals of older releases have none
-    mtime_ns: int = 0  # of the file when it was looked at; one that still has it needs no second look
-    next_line: int = 0  # the first one after the range, where it is text; 0 where it was not noted
+    mtime_ns: int = 0  # the file's time when it was looked at; unchanged, it needs no second look
+    next_line: int = 0  # the first line after the range, where it is text; 0 where it was not noted
 
     @property
     def end(self) -> int:
@@ -76,7 +76,7 @@ class FileRange:
 # Looking.
 @dataclass(frozen=True, slots=True)
 class FileLook:
-    """A file as a look at the folder found it, and where its next rows would stand in the log."""
+    """A file as a look at the folder found it, and the offset that its next row would have in the log."""
 
     file: EventFile
     partition: str
@@ -120,7 +120,7 @@ def look_at(look: FileLook) -> list[FileRange]:
 
 
 def _look_anew(look: FileLook) -> list[FileRange]:
-    """The ranges of a file of which nothing is known."""
+    """The ranges of a file that the log does not know."""
     file, stat = look.file, look.stat
     fault = name_fault(look.path) or _kind_fault(file.path, stat)
     if fault is not None:

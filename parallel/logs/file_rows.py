@@ -52,7 +52,7 @@ from wayeb_py.parallel.logs.file_ranges import FileRange, arrow_batches, read_by
 BATCH_ROWS = 1 << 20
 LARGE_ROWS = 1 << 21
 
-Part = tuple[int, Callable[[], Iterable[pa.RecordBatch]]]  # how many rows it has, and the call that loads them
+Part = tuple[int, Callable[[], Iterable[pa.RecordBatch]]]  # the number of rows, and the call that loads them
 
 
 def read_range(
@@ -125,7 +125,7 @@ def _read_text(file_range: FileRange, file: EventFile, first: int, end: int, sel
 
 
 def read_typed(file: EventFile, n_rows: int, first: int, end: int, selection: Selection) -> Iterator[Block]:
-    """The rows from `first` on and before `end` of a Parquet or Arrow file that had so many when it was seen."""
+    """The rows from `first` on and before `end` of a Parquet or Arrow file that had `n_rows` rows when it was seen."""
     row = 0
     try:
         for part in _parts(file, selection.wanted):
@@ -246,7 +246,7 @@ def _settle(
 def _settle_each(
     batch: pa.RecordBatch, first_row: int, file: EventFile, selection: Selection, constants: dict[str, pa.Scalar]
 ) -> Block:
-    """The same row by row, so that one unusable value does not decide about its neighbours."""
+    """As `_settle`, row by row, so that one unusable value does not decide about its neighbours."""
     if batch.num_rows == 1:
         reason = "a value cannot be taken over"
         return Block(n_rows=1, aside=[AsideRow(file.path, first_row, reason, row_values(batch, 0))])
@@ -261,7 +261,7 @@ def _settle_each(
 
 
 def _require(column: WantedColumn, arrow_type: pa.DataType, selection: Selection) -> None:
-    """Raises EventsError if a column of this type is unusable for the patterns as they are bound.
+    """Raises EventsError if the patterns, as they are bound, cannot use a column of this type.
 
     Its message becomes the reason of rows set aside, by which they are counted for ever: it names no file.
     """

@@ -13,8 +13,8 @@ The order is that of appearance. A compressed file can only be read once its wri
 it wait for it, for a while. Its times show that it is quiet, or, where those lie ahead of our clock, the log's own
 looks do.
 
-A stream lives for months, and looks several times a second. A look lists names, and asks for the facts of a file only
-when it is new, has another inode, or has not been asked about for a while; the journal drops files that are committed
+A stream lives for months, and looks several times a second. A look lists names, and reads the facts of a file only
+when it is new, has another inode, or has not been looked at for a while; the journal drops files that are committed
 and gone, and joins ranges of a growing file: it is as large as the content of the folder.
 
 *Not taken*: Spark's file source, which orders by modification time and forgets the names of old files.
@@ -58,21 +58,21 @@ from wayeb_py.parallel.logs.file_rows import read_range
 from wayeb_py.parallel.logs.folder_journal import FolderJournal, render_journal
 from wayeb_py.parallel.logs.log import Log, NoEventsError, OffsetRange, Offsets
 
-SAMPLED_FILES = 8  # of the oldest, and of the newest
+SAMPLED_FILES = 8  # files sampled of the oldest, and of the newest
 TRIED_FILES = 64  # for a sample, where some of them cannot be read
 COMPACTED_RANGES = 4096  # fewer are not worth the trouble
 DONE_EVERY_S = 60.0
-# A file that has been quiet for so long is asked about again after a sixtieth of that, at most this.
+# A file that has been quiet for some time is looked at again after a sixtieth of that time, at most this.
 GROWING_S, WHOLE_S = 60.0, 600.0
-UNFINISHED_S = 60.0  # a file that stays unreadable for so long is no longer being written: it is at fault
-HELD_S = 60.0  # a compressed file that still grows after so long does not hold up the others any more
+UNFINISHED_S = 60.0  # a file that stays unreadable for this long is no longer being written: it is at fault
+HELD_S = 60.0  # a compressed file that still grows after this long does not hold up the others any more
 
 
 @dataclass(slots=True)
 class _Waited:
     """A file with content that cannot be taken yet."""
 
-    look: int  # at which it appeared
+    look: int  # the look at which it appeared
     since_s: float
     facts: tuple[int, int]  # size, and time of modification
     same_since_s: float
@@ -139,13 +139,13 @@ class FolderLog(Log):
                 break
         if not opened and faults:
             first = faults[0]
-            if isinstance(first, EventsError):  # no file has what the patterns ask for
+            if isinstance(first, EventsError):  # no file has what the patterns need
                 raise first
             raise NoEventsError(first.message, first.file, first.row, first.hint)
         return opened
 
     def _joined_schema(self, files: Sequence[OpenedFile], wanted: Wanted) -> pa.Schema:
-        """The types of the files; one that does not fit those before it decides nothing."""
+        """The types of the files; a file that does not fit earlier ones decides nothing."""
         fitting: list[OpenedFile] = []
         faults: list[DataError | EventsError] = []
         for opened in files:
@@ -230,7 +230,7 @@ class FolderLog(Log):
         write_whole(self.journal.with_name(f"{self.journal.stem}-done.txt"), names.encode())
 
     def _compact(self, before: Offsets) -> None:
-        """Writes the journal anew without entries that no task can ask for: committed, and gone from the folder.
+        """Writes the journal again without entries that no task can need: committed, and gone from the folder.
 
         Reading such a range again from an older state would need its file too.
         """
@@ -358,7 +358,7 @@ class FolderLog(Log):
                 )
             elif stat.st_size:
                 self._wait_for(path, stat)
-        # A finished file may go: only `read` knows whether a task still asks for it.
+        # A finished file may go: only `read` knows whether a task still needs it.
         return found
 
     def _wait_for(self, path: str, stat: os.stat_result) -> _Waited:
@@ -381,7 +381,7 @@ class FolderLog(Log):
 
     def _give_up(self, look: FileLook, reason: Unfinished) -> list[FileRange]:
         """None, as long as a writer may be at work; then one bad row in the file's place."""
-        if look.known is not None:  # a row says so already, or the file is only out of reach at present
+        if look.known is not None:  # a row says so already, or the file is only out of reach now
             return []
         waited = self._wait_for(look.path, look.stat)
         waited.holds = False

@@ -1,6 +1,6 @@
 """The journal of a folder: a line of JSON for each range of a file, in the order in which they were first seen.
 
-Its first line is a unique name, by which readers notice that the journal was written anew. Each line has a checksum;
+Its first line is a unique name, by which readers notice that the journal was written again. Each line has a checksum;
 half a line at the end comes from a writer that died, and is ignored.
 """
 
@@ -21,7 +21,7 @@ class FolderJournal:
         self.id = journal_id  # its first line
         self.n_bytes = 0
         self.ranges: dict[str, list[FileRange]] = {}
-        self.last: dict[str, FileRange] = {}  # of each file
+        self.last: dict[str, FileRange] = {}  # the last range of each file
         self.n_ranges = 0
 
     def add(self, lines: bytes) -> None:

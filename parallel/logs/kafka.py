@@ -3,10 +3,10 @@
 Messages are read like the lines of an NDJSON file (`files.formats.ndjson`), by the same types, with the same faults: a
 message that is no JSON object, is empty, or has no time or key is set aside with its partition and offset, and never
 stops the stream. Offsets may have gaps, from compaction and from transactions: a range ends where the position reaches
-its end, not when so many messages were read. Only committed messages count.
+its end, not after a number of messages. Only committed messages count.
 
 A stream commits nothing to Kafka: it keeps its offsets itself, beside the state that belongs to them. Where the topic
-no longer holds what a range asks for, reading stops with an error; with `lost=skip` it continues, and the gap is set
+no longer holds what a range needs, reading stops with an error; with `lost=skip` it continues, and the gap is set
 aside.
 
 *Not taken*: a consumer group, whose rebalancing would move entities away from their state; Spark's connector, which
@@ -53,7 +53,7 @@ _FETCHING = {
 
 @dataclass(slots=True)
 class _Held:
-    """Consumers that go on where they are, by partition, with the offset of the message that each gives next.
+    """Consumers that continue where they are, by partition, with the offset of the message that each gives next.
 
     A stream in one process reads a short range many times a second, and a consumer takes a tenth of a second to begin.
     A task on Spark reads one long range, and holds none.
@@ -72,7 +72,7 @@ class KafkaLog(Log):
 
     @classmethod
     def open(cls, url: str) -> KafkaLog:
-        """The log of the topic that a URL names; whether the topic exists is asked at its first use."""
+        """The log of the topic that a URL names; its first use shows whether the topic exists."""
         return cls(KafkaTopic.parse(url))
 
     @property
@@ -80,7 +80,7 @@ class KafkaLog(Log):
         return self.topic.url
 
     def identity(self) -> dict[str, str]:
-        """The ids of the cluster and of the topic, as far as the brokers give them; a topic that is made anew has
+        """The ids of the cluster and of the topic, as far as the brokers give them; a topic that is made again has
         another."""
         return self.topic.identity(_client(self.topic, os.getpid()))
 
@@ -182,7 +182,7 @@ class KafkaLog(Log):
                 consumer.close()
 
     def resume(self, taken: Offsets) -> None:
-        self._held.holds = True  # only a stream in one process asks for this
+        self._held.holds = True  # only a stream in one process calls this
 
     def close(self) -> None:
         for consumer, _ in self._held.consumers.values():
@@ -192,7 +192,7 @@ class KafkaLog(Log):
 
 @lru_cache(maxsize=16)
 def _client(topic: KafkaTopic, process: int) -> Consumer:
-    """One client for all questions of a process; a fork must not use its parent's."""
+    """One client for all requests of a process; a fork must not use its parent's."""
     return topic.consumer()
 
 
@@ -205,11 +205,12 @@ class _Reading:
     """One pass over a range: from its start until the position reaches its end."""
 
     def __init__(self, log: KafkaLog, consumer: Consumer, offsets: OffsetRange, is_there: bool = False) -> None:
-        """`is_there`: the next message of the consumer is the first of the range, or behind a gap that begins there."""
+        """`is_there`: the next message of the consumer is the first of the range, or follows a gap that begins
+        there."""
         self._log, self._topic, self._consumer, self._offsets = log, log.topic, consumer, offsets
         self._position, self._is_there = offsets.start, is_there
-        self._n_beyond = 0  # messages behind the range, which are not given again
-        self.gives_next: int | None = None  # once the range is read: the offset from which the consumer goes on
+        self._n_beyond = 0  # messages after the range, which are not given again
+        self.gives_next: int | None = None  # once the range is read: the offset from which the consumer continues
         self._heard_at = self._topic.clock.steady_s()
         self._why = "nothing arrives"
 
@@ -280,7 +281,7 @@ class _Reading:
 
         code = error.code()
         if code == KafkaError._PARTITION_EOF:
-            # Behind the last message there may be marks of transactions, which have offsets too.
+            # After the last message there may be marks of transactions, which have offsets too.
             self._position = max(self._position, message.offset())
             self._why = f"the partition ends at offset {message.offset():,}"
             return None

@@ -1,4 +1,4 @@
-"""A URL becomes a Kafka topic that can be asked: where it is, how its clients are set up, what its partitions are.
+"""A URL becomes a Kafka topic that can be queried: where it is, how its clients are set up, what its partitions are.
 
     kafka://HOST:PORT[,HOST:PORT…]/TOPIC[?OPTION=VALUE&…]        kafka://TOPIC, on $KAFKA_BOOTSTRAP_SERVERS
 
@@ -7,7 +7,7 @@ from a file of `name=value` lines, so that a password need not be on a command l
 Settings that the stream's own promises rest on can only be given the value that they have.
 
 Clients retry by themselves; a broker out of reach for `timeout` seconds becomes one message, with what the client's
-threads said meanwhile: a question that a broker refuses to hear looks like one without an answer.
+threads said meanwhile: a request that a broker refuses looks like one without an answer.
 """
 
 from __future__ import annotations
@@ -135,11 +135,11 @@ class KafkaTopic:
 
         cluster = self.ask(lambda timeout_s: client.list_topics(self.name, timeout=timeout_s), client).cluster_id
         found = {} if cluster is None else {f"the cluster of topic {self.name}": str(cluster)}
-        admin = AdminClient(self.config())  # is needed until it has answered
+        admin = AdminClient(self.config())  # must live until it has answered
         try:
             described = admin.describe_topics(TopicCollection([self.name]))[self.name]
             topic_id = described.result(timeout=self.timeout_s).topic_id
-        except (KafkaException, TimeoutError):  # older brokers do not know the question, and some refuse it
+        except (KafkaException, TimeoutError):  # older brokers do not know the request, and some refuse it
             return found
         return found if topic_id is None else found | {f"the id of topic {self.name}": str(topic_id)}
 
@@ -180,7 +180,7 @@ class KafkaTopic:
         return DataError(f"there is no topic `{self.name}`", self.url, hint=hint)
 
     def ask(self, question: Callable[[float], Answer], client: Any) -> Answer:
-        """A broker's answer, asked again while none can be reached; raises DataError when that takes too long."""
+        """A broker's answer; tries again while none can be reached; raises DataError when that takes too long."""
         from confluent_kafka import KafkaException
 
         deadline = self.clock.steady_s() + self.timeout_s

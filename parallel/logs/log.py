@@ -1,13 +1,13 @@
 """A stream's source as a log: partitions of events that have offsets, and can be read again from any of them.
 
 A stream keeps no buffer of its input: the state after an offset is a function of the log up to it, so a task that dies
-in the middle of a range reads the range once more, from the state of its start.
+in the middle of a range reads the range again, from the state at its start.
 
 All events of an entity are in one partition, in the order of their arrival: the writer of the log guarantees it. A log
 of one partition always keeps that promise.
 
-A user's own source is a subclass of `Log`: it must have six methods; the others have an answer that fits a log which is
-filled from elsewhere and never ends. *Not taken*: asking a log what it is (`isinstance`, `hasattr`), which would deny a
+A user's own source is a subclass of `Log`: it must have six methods; the others have a default that fits a log that is
+filled from elsewhere and never ends. *Not taken*: testing what a log is (`isinstance`, `hasattr`), which would deny a
 user's own source what ours can do.
 """
 
@@ -53,10 +53,10 @@ class LogClock(Protocol):
         """The partitions by this copy of the clock; none before it has started."""
 
     def offer(self, now_s: float, taken: Mapping[str, int]) -> Offsets:
-        """How far the log goes at a time, with so much taken from it; the first call starts the clock."""
+        """How far the log goes at a time, given what was taken from it; the first call starts the clock."""
 
     def take(self, partition: str, offset: int) -> None:
-        """Notes that a batch has been planned that ends there."""
+        """Notes that a batch has been planned that ends at this offset."""
 
     def at(self, state: SourceState, partition: str, now_s: float) -> SourceState:
         """A state that another process wrote, seen at a later time."""
@@ -95,7 +95,7 @@ class Log(Protocol):
         """The events of a range in the order of their offsets, and the unreadable rows among them."""
 
     def forget(self, before: Offsets) -> None:
-        """Notes that the stream will not ask again for events below these offsets."""
+        """Notes that the stream will not read events below these offsets again."""
 
     # What a log may leave out.
 
@@ -137,11 +137,11 @@ class Log(Protocol):
         return True
 
     def resume(self, taken: Offsets) -> None:
-        """Learns where the stream goes on from, before it is asked anything else."""
+        """Learns where the stream continues, before any other call."""
         return
 
     def wake(self, arrived: threading.Event) -> bool:
-        """Sets the event from here on whenever something arrives; False where the log has to be asked."""
+        """Sets the event from here on whenever something arrives; False where the log has to be polled."""
         return False
 
     def hang_up(self) -> None:

@@ -1,6 +1,6 @@
 """Messages that each hold one JSON object become events, and those that do not become rows set aside.
 
-They come from a topic of Kafka's, or were received by this process. Many are read as the lines of one text; where one
+They come from a Kafka topic, or this process received them. Many are read as the lines of one text; where one
 of them is at fault, the faulty part is read message by message.
 """
 

@@ -92,7 +92,7 @@ class ReplayLog(Log):
         self._ends = {str(partition): rows for partition, rows in enumerate(stored.rows)}
         self._began_s, self._name, self._digest = stored.began_s, stored.name, stored.digest
         self._schedules: dict[str, Schedule] = {}
-        self.states: dict[str, SourceState] = {}  # of the copy whose clock runs
+        self.states: dict[str, SourceState] = {}  # states of the copy whose clock runs
 
     def __getstate__(self) -> dict[str, object]:
         # A clock belongs to one process; each process maps the schedules that it needs from the disk.
@@ -139,7 +139,7 @@ class ReplayLog(Log):
         return {partition: state.offered for partition, state in self.states.items()}
 
     def take(self, partition: str, offset: int) -> None:
-        """Notes that a batch has been planned that ends there."""
+        """Notes that a batch has been planned that ends at this offset."""
         self.states[partition] = take(self.states[partition], offset)
 
     def at(self, state: SourceState, partition: str, now_s: float) -> SourceState:

@@ -4,9 +4,9 @@
           ──▶ FOLDER/0.arrow, 0.due.npy; 1.arrow …; replay.json
 
 An event is due when its own time comes or, where a file is not in the order of time, as soon as the events before it
-are: disorder and late events are replayed as they are. Files are merged by it, so a data set cut by day, or by entity,
-is one stream. Which event has which offset depends on the files, the key, the time and the number of partitions, and on
-nothing else: after a restart offsets mean the same, and changed files are reported.
+are: disorder and late events are replayed as they are. Files are merged by due time, so a data set cut by day, or by
+entity, is one stream. Which event has which offset depends on the files, the key, the time and the number of
+partitions, and on nothing else: after a restart offsets mean the same, and changed files are reported.
 
 A row that is no event keeps its place: a row whose `__note` says what is wrong with it.
 
@@ -55,14 +55,14 @@ class Stored:
     name: str
     rows: tuple[int, ...]
     began_s: float
-    data: dict[str, Any]  # what offsets depend on
+    data: dict[str, Any]  # the facts that offsets depend on
     columns: list[str]
     time_unit: str | None
-    sizes: dict[str, int] = field(default_factory=dict)  # of its files, in bytes
+    sizes: dict[str, int] = field(default_factory=dict)  # sizes of its files, in bytes
 
     @property
     def digest(self) -> str:
-        """Identifies the data set."""
+        """A digest that identifies the data set."""
         return hashlib.sha256(json.dumps(self.data).encode()).hexdigest()[:16]
 
     def is_whole(self, folder: Path) -> bool:
@@ -105,7 +105,7 @@ def store_events(paths: Sequence[str | os.PathLike[str]], wanted: Wanted, folder
 
 
 def read_store(folder: Path) -> Stored | None:
-    """What a folder stores, if anything; a damaged record counts as none, and the data set is stored once more: the
+    """What a folder stores, if anything; a damaged record counts as none, and the data set is stored again: the
     checkpoint knows which it was."""
     try:
         fields = unseal((folder / RECORD).read_bytes(), must=False)
@@ -195,7 +195,7 @@ def _first(seconds: F64) -> float:
 
 
 def seconds_of(times: pa.Array, wanted: Wanted) -> F64:
-    """Times in seconds since 1970; NaN where there is none."""
+    """Times in seconds since 1970; NaN where a time is missing."""
     ticks = ticks_of(column_of(times, wanted.time.name), wanted.time_unit, wanted.time.name)
     seconds = ticks.values.astype(np.float64) / ticks.per_unit
     return seconds if ticks.missing is None else np.where(ticks.missing != 0, np.nan, seconds)

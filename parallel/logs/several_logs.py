@@ -88,7 +88,7 @@ class SeveralLogs(Log):
             log.resume(_own(label, taken))
 
     def wake(self, arrived: threading.Event) -> bool:
-        woken = [log.wake(arrived) for log in self.logs]  # each of them is to know the event
+        woken = [log.wake(arrived) for log in self.logs]  # each log must know the event
         return all(woken)
 
     @property
@@ -130,7 +130,7 @@ class StreamLogs(SeveralLogs):
         return self.logs[self.labels.index(stream or "")]
 
     def schema(self, wanted: Wanted) -> pa.Schema | None:
-        """Streams have types of their own: ask the log of one."""
+        """Fails: streams have types of their own, which the log of each one gives."""
         raise TypeError("the logs of several streams have no schema in common")
 
 

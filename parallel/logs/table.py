@@ -4,9 +4,9 @@
 
 The first look takes the newest version whole; from there on the table's own log says which files each version added. A
 journal beside the checkpoint lists the files with their rows, so an offset means the same row after a restart, and no
-version is taken twice: a line of it, which has the version and its files, is on the disk before an offset is told.
-Files that only join others add nothing; a version that takes rows away or changes them stops the stream, as does a
-file that was removed (`VACUUM`, expired snapshots) before it was read.
+version is taken twice: a line of it, which has the version and its files, is on the disk before any process learns an
+offset. Files that only join others add nothing; a version that takes rows away or changes them stops the stream, as
+does a file that was removed (`VACUUM`, expired snapshots) before it was read.
 
 *Not taken*: the formats' own Spark sources, which fit one release of Spark each and turn every event into a row of the
 JVM; the change feed of Delta, which few tables have turned on.
@@ -38,10 +38,10 @@ from wayeb_py.parallel.logs.file_rows import BATCH_ROWS, read_typed
 from wayeb_py.parallel.logs.log import Log, OffsetRange, Offsets
 
 PARTITION = ""
-LOOK_EVERY_S = 1.0  # a look may ask a catalog, or a store
+LOOK_EVERY_S = 1.0  # a look may query a catalog, or a store
 SAMPLED_FILES = 8
-COMPACTED_FILES = 4096  # that are done, before the journal drops them
-KEPT_FILES = 1024  # of those that are done: a damaged state is made again from an older one
+COMPACTED_FILES = 4096  # files that are done before the journal drops them
+KEPT_FILES = 1024  # files that are done and stay: a damaged state is made again from an older one
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class TableJournal:
     version: int | None = None
     files: list[TableFile] = field(default_factory=list)
     end: int = 0
-    inode: int = 0  # of the file that was read: one that is written anew has another
+    inode: int = 0  # inode of the file that was read: a file that is written again has another
     n_bytes: int = 0
 
     def add(self, lines: bytes) -> None:

@@ -1,7 +1,7 @@
 """Lines as they are sent become records that hold JSON objects: NDJSON as it is, CSV by its header, AIS decoded.
 
 A decoder belongs to one sender: a CSV sender begins with its own header, and the fragments of a sentence come from one
-station. What AIS says of vessels is shared by all senders, and is noted in the journal, so that a start knows it.
+station. All senders share what AIS says about vessels; the journal notes it, so that a start knows it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Decoder(Protocol):
         """The records of a line, which may complete something that earlier lines began."""
 
     def decode_all(self, lines: Iterable[bytes]) -> list[Record]:
-        """The same of several lines."""
+        """The records of several lines."""
         return [record for line in lines for record in self.decode(line)]
 
 
@@ -90,7 +90,7 @@ class Sentences(Decoder):
 
 
 def read_vessels(notes: list[bytes]) -> dict[int, Vessel]:
-    """The vessels that notes of earlier runs tell of."""
+    """The vessels in the notes of earlier runs."""
     return {mmsi: Vessel(name, kind) for mmsi, name, kind in map(json.loads, notes)}
 
 

@@ -1,4 +1,4 @@
-"""Received records are written to the disk before the stream sees them: a journal, which makes them a log.
+"""Writes received records to the disk before the stream sees them: a journal, which makes them a log.
 
     00000000000000000000.journal   00000000000000031250.journal   …   named after the offset of their first record
     wayeb-journal-1 ID \\n   [length, checksum, kind, bytes]  [length, checksum, kind, bytes]  …
@@ -8,8 +8,8 @@ only then a receiver that acknowledges does so: a kill, or a power cut, loses no
 record at the end, or a segment without its first line, comes from a writer that died, or found the disk full.
 
 The journal removes a segment that the stream no longer needs once it is too old, or once all segments together exceed
-the limit. What the
-stream still needs stays; if that alone is too large, receivers wait or drop as if the memory were full.
+the limit. What the stream still needs stays; if that alone is too large, receivers wait or drop as if the memory were
+full.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from wayeb_py.parallel.receive.received_buffer import MOST_BYTES as MOST_IN_MEMO
 from wayeb_py.parallel.receive.received_buffer import Fault, Note, ReceivedBuffer, Record, bytes_of
 
 SEGMENT_BYTES = 16 << 20
-MOST_BYTES = 1 << 30  # of all segments
+MOST_BYTES = 1 << 30  # the most bytes of all segments
 MOST_AGE_S = 86_400.0
 WRITER_LOOK_S = 1.0  # how often a receiver that waits for the disk looks whether the writer lives
 _MAGIC = b"wayeb-journal-1 "
@@ -42,7 +42,7 @@ _KINDS: list[Any] = [bytes, Fault, Note]  # by the number that a record has on t
 
 
 class Journal(ReceivedBuffer):
-    """A store whose records are on the disk; the memory holds those that the stream has not read yet."""
+    """A received buffer whose records are on the disk; the memory holds those that the stream has not read yet."""
 
     keeps = True
 
@@ -60,7 +60,7 @@ class Journal(ReceivedBuffer):
         self._segment_bytes, self._clock = segment_bytes, clock
         self._lock = hold_folder(folder, "stream", "journal")
         self._notes: dict[bytes, None] = {}
-        self._needed = 0  # the first offset that the stream may ask for
+        self._needed = 0  # the first offset that the stream may read
         self._needed_bytes = 0
         self._file: IO[bytes] | None = None
         self.id, end = self._open_last()
@@ -134,7 +134,7 @@ class Journal(ReceivedBuffer):
         return self._n_bytes >= MOST_IN_MEMORY or self._needed_bytes >= self._most_on_disk
 
     def _count_needed(self) -> int:
-        """The bytes of the segments that the stream may ask for."""
+        """The bytes of the segments that the stream may read."""
         segments = self.segments()
         ends = [start for start, _ in segments[1:]] + [self.end + 1]
         return sum(path.stat().st_size for (_, path), end in zip(segments, ends, strict=True) if end > self._needed)
@@ -193,7 +193,7 @@ class Journal(ReceivedBuffer):
         return self._safe
 
     def resume(self, offset: int) -> None:
-        """The journal knows its offsets itself."""
+        """Does nothing: the journal knows its offsets itself."""
         self._needed = offset
 
     def read(self, start: int, end: int) -> list[Record]:
@@ -270,7 +270,7 @@ def _head_of(path: Path) -> str:
 
 
 def _records(path: Path) -> Iterator[tuple[Record, int]]:
-    """The whole records of a segment, each with the place after it."""
+    """The whole records of a segment, each with the offset in the file after it."""
     data = path.read_bytes()
     at = data.index(b"\n") + 1
     while at + _HEAD.size <= len(data):

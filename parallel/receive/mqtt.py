@@ -1,6 +1,6 @@
 """Messages of an MQTT broker become records of a store; each is acknowledged once the journal has it.
 
-The session is kept by the broker (QoS 1, a client id that stays): what was sent while the stream was down comes after a
+The broker keeps the session (QoS 1, a client id that stays): what was sent while the stream was down comes after a
 restart, and so does what was not acknowledged, which the stream may then see twice (`dedupe` drops repeats). A message
 is a line, or several: JSON objects, or AIS sentences with `nmea+mqtt`.
 """
@@ -35,7 +35,7 @@ def client_of(address: Address, what: str, **options: Any) -> Any:
 
 
 def connected(address: Address, what: str) -> Any:
-    """A client that is connected, and goes on in a thread of its own; OSError where the broker does not answer."""
+    """A client that is connected, and runs in a thread of its own; OSError where the broker does not answer."""
     client = client_of(address, what)
     ready = threading.Event()
     client.on_connect = lambda *facts: ready.set()

@@ -55,16 +55,16 @@ def size_of(records: Sequence[Record]) -> int:
 
 
 class ReceivedBuffer:
-    """Records by offset, in memory; those before the ones that were read last are gone."""
+    """Holds records in memory by offset; reading a range drops everything before it."""
 
-    keeps = False  # after a crash
+    keeps = False  # whether records survive a crash
 
     def __init__(self, most_rows: int = MOST_ROWS) -> None:
         self._most_rows = most_rows
         self._records: list[Record] = []
-        self._first = 0  # the offset of the first in memory
+        self._first = 0  # the offset of the first record in memory
         self._n_bytes = 0
-        self._n_dropped = 0  # not yet told
+        self._n_dropped = 0  # dropped, and not yet reported
         self.n_dropped = 0
         self._changed = threading.Condition()
         self._closed = False
@@ -92,7 +92,8 @@ class ReceivedBuffer:
         return end
 
     def wait_safe(self, offset: int) -> bool:
-        """Waits until everything before the offset would survive a crash, as far as it ever does; whether it would."""
+        """Waits until everything before the offset is as safe from a crash as it ever gets; returns whether it is
+        safe."""
         return True
 
     def notes(self) -> list[bytes]:
@@ -141,7 +142,7 @@ class ReceivedBuffer:
             return self._records[:count]
 
     def forget(self, before: int) -> None:
-        """Notes that the stream will not ask again for records before an offset."""
+        """Notes that the stream will not read records before an offset again."""
         with self._changed:
             self._drop(min(before, self.end))
 
@@ -154,11 +155,11 @@ class ReceivedBuffer:
             self._changed.notify_all()
 
     def release(self) -> None:
-        """Lets a receiver go that waits for room: nothing more is taken in."""
+        """Releases a receiver that waits for room: nothing more is taken in."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Called once, when nothing more is asked."""
+        """Called once, when nothing more is read."""
         self.release()

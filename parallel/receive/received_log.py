@@ -1,4 +1,4 @@
-"""What a receiver takes in becomes a log of one partition: lines with JSON objects, by the order of their arrival."""
+"""What a receiver takes in becomes a log of one partition: lines with JSON objects, in the order of their arrival."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Receiver(Protocol):
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing more will ever come, as on standard input behind its end."""
+        """Whether nothing more will ever come, as on standard input after its end."""
 
     def close(self) -> None:
         """Takes in no more."""
 
 
 class ReceivedLog(Log):
-    """A receiver and its store; receiving begins when the stream says where it goes on from."""
+    """A receiver and its buffer; receiving begins when the stream says where it continues."""
 
     def __init__(self, receiver: Receiver, store: ReceivedBuffer) -> None:
         self._receiver, self.store = receiver, store
@@ -54,7 +54,7 @@ class ReceivedLog(Log):
         return self.store.keeps
 
     def identity(self) -> dict[str, str]:
-        """The journal, whose offsets mean nothing in another."""
+        """The journal's name: its offsets mean nothing in another journal."""
         return {"the journal": self.store.id} if isinstance(self.store, Journal) else {}
 
     def resume(self, taken: Offsets) -> None:

@@ -2,7 +2,7 @@
 
 Each connection has a thread, which reads, decodes and appends; while the store is full it does not read, and the sender
 waits. A line that is cut off when its sender goes away is set aside. A datagram is one line or several; one that finds
-the store full is dropped and counted (`store`).
+the store full is dropped and counted (`received_buffer`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from wayeb_py.parallel.receive.received_buffer import Record, fault
 from wayeb_py.parallel.receive.threaded_receiver import ThreadedReceiver
 
 READ_BYTES = 1 << 16
-LOOK_EVERY_S = 0.25  # whether it is closed
+LOOK_EVERY_S = 0.25  # how often a thread looks whether it is closed
 AGAIN_S = (0.5, 30.0)  # how long a caller waits before it calls again, at first and at most
 
 
@@ -45,7 +45,7 @@ class Lines:
         return records
 
     def end(self) -> list[Record]:
-        """What a sender left behind that went away inside a line."""
+        """The rest of a line that a sender left unfinished when it went away."""
         rest, self._rest = self._rest, b""
         return [fault("a line without an end", rest)] if rest.strip() and not self._skips else []
 
@@ -156,7 +156,7 @@ def _bound(address: Address) -> socket.socket:
         if address.kind == "unix":
             with contextlib.suppress(FileNotFoundError):
                 if _is_dead(address.path):
-                    os.unlink(address.path)  # of a run that was killed
+                    os.unlink(address.path)  # left by a run that was killed
             listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             listener.bind(address.path)
         else:

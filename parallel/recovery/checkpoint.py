@@ -1,8 +1,8 @@
-"""A checkpoint folder: what a stream is, so that a restart continues the same one, or says why it cannot.
+"""A checkpoint folder says what a stream is, so that a restart continues the same one, or says why it cannot.
 
     stream.json   source, key and time, scheme, where reading began, versions of patterns      lock    one run at a time
-    spark/        Spark's own: offsets and commits of batches                                 stop    asks a run to end
-    batches.ndjson   the same and the manifest once more (`ledger`), to make one from the other (`repair`)
+    spark/        Spark's own: offsets and commits of batches                                 stop    tells a run to end
+    batches.ndjson   the same and the manifest again (`ledger`), to make one from the other (`repair`)
     snapshots/    states by group, partition and point        eras/   patterns by version     files.ndjson, aside/, …
     before/       what a restart without state gives up, until its own stream has begun
 
@@ -35,7 +35,7 @@ from wayeb_py.parallel.recovery.ledger import read_ledger
 from wayeb_py.patterns import Patterns
 from wayeb_py.stored_patterns import fact_files
 
-VERSION = 2  # of this file and of the offsets below spark/
+VERSION = 2  # the version of this file and of the offsets below spark/
 _STORED_NAMES = {"pattern_versions": "eras"}  # where the file has another name than we do
 Restart = Literal["beginning", "now"]  # without any state: everything again, or only what comes from here on
 _CHOICE = (
@@ -61,13 +61,13 @@ class Manifest:
     version: int = VERSION
 
     def to_json(self) -> dict[str, Any]:
-        """The written form: every name as it is here, but `eras`, which older releases read as well."""
+        """The written form: every name as it is here, except `eras`, which older releases read as well."""
         facts = asdict(self)
         return {_STORED_NAMES.get(name, name): value for name, value in facts.items()}
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Manifest:
-        """TypeError where something is missing or unknown."""
+        """The manifest of a JSON object; TypeError where something is missing or unknown."""
         names = {stored: name for name, stored in _STORED_NAMES.items()}
         return cls(**{names.get(name, name): value for name, value in facts.items()})
 
@@ -83,7 +83,7 @@ class Checkpoint:
         self._lock = hold_folder(self.folder, "stream", "checkpoint")
         self.stop_file.unlink(missing_ok=True)
         for folder in (self.folder, self.folder / "eras", self.folder / "health"):
-            for left in folder.glob(".*.tmp"):  # of a run that was killed
+            for left in folder.glob(".*.tmp"):  # left by a run that was killed
                 left.unlink(missing_ok=True)
         self._put_back()
         if restart is not None:
@@ -114,7 +114,7 @@ class Checkpoint:
             damage = error
         if damage is not None:
             copy = read_ledger(self.folder / LEDGER).manifest
-            if copy is not None:  # which is sealed
+            if copy is not None:  # the copy is sealed
                 self.was_mended = True
                 version = copy["version"]
                 manifest = Manifest.from_json(copy) if version == VERSION else None
@@ -147,7 +147,8 @@ class Checkpoint:
                 entry.rename(self._before / entry.name)
 
     def _put_back(self) -> None:
-        """After a restart that never began its own stream, or was killed meanwhile; the manifest last."""
+        """Puts everything back after a restart that never began its own stream, or was killed meanwhile; the manifest
+        last."""
         if not self._before.exists():
             return
         if not (self.folder / "stream.json").exists():
@@ -209,7 +210,7 @@ def refuse_other(known: Manifest, now: Manifest, folder: Path) -> None:
 
 
 def digest_of(patterns: Patterns, groups: Sequence[Sequence[str]], schema: pa.Schema) -> str:
-    """Identifies a version: patterns, how they run, and the files of their knowledge."""
+    """A digest that identifies a version: patterns, how they run, and the files of their knowledge."""
     digest = hashlib.sha256()
     stream = patterns.meaning.stream
     facts = (

@@ -1,9 +1,9 @@
-"""Whether another user could have written a file: asked before a stream runs code from it.
+"""Checks whether another user could have written a file, before a stream runs code from it.
 
 A user's functions can only be kept as a pickle, and opening a pickle runs what is in it. So the file, its folder and
 all folders above them must belong to us or to root, and no other user may write there; above the folder itself, a
 folder that every user may write to is good enough if only owners may rename their files (`/tmp`). What access control
-lists allow beyond the mode is not seen here.
+lists allow beyond the mode is not checked here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def require_private(path: Path) -> None:
         who = None
         if facts.st_uid not in (os.geteuid(), 0):
             who = f"belongs to another user (number {facts.st_uid})"
-        elif stat.S_ISLNK(facts.st_mode):  # has no mode of its own
+        elif stat.S_ISLNK(facts.st_mode):  # a link has no mode of its own
             continue
         elif facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not _is_shared_rightly(place, path, facts):
             who = f"can be written by others than its owner (mode {stat.S_IMODE(facts.st_mode):o})"

@@ -1,4 +1,5 @@
-"""Before the first batch: what a stream keeps of functions, of the types of its events, and of its patterns."""
+"""Before the first batch, writes to the checkpoint the functions, the types of the events and the version of the
+patterns."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from wayeb_py.parallel.wire.event_schemas import by_stream, has_several, join_st
 from wayeb_py.patterns import Patterns
 
 POLL_S = 0.25
-NO_EVENTS_S = 5.0  # after a fruitless look at everything there is, the next look costs as much
+NO_EVENTS_S = 5.0  # pause after a look at everything found nothing, since the next look costs as much
 
 
 def mind_functions(patterns: Patterns, checkpoint: Checkpoint, no_pickle: bool, say: Callable[[str], None]) -> None:

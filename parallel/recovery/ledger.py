@@ -26,7 +26,7 @@ from wayeb_py.parallel.recovery.spark_log import SparkFile, SparkLog
 
 FILE = "batches.ndjson"
 KEPT = 4  # batches at the beginning of a rewritten ledger
-MOST = 1000  # after which it is rewritten
+MOST = 1000  # entries after which it is rewritten
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class LedgerEntry:
     """What Spark had written when a batch began."""
 
     batch: int
-    offsets: str  # of the batch
-    commit: str | None  # of the batch before it
+    offsets: str  # the batch's offsets
+    commit: str | None  # the commit of the batch before it
     query: str | None
 
 
@@ -45,7 +45,7 @@ class LedgerContent:
 
     manifest: dict[str, Any] | None = None
     entries: tuple[LedgerEntry, ...] = ()
-    is_whole: bool = False  # everything was legible but the end of the last line
+    is_whole: bool = False  # everything was legible except the end of the last line
 
 
 class Ledger:
@@ -69,7 +69,7 @@ class Ledger:
         self._n_lines = len(lines)
 
     def note(self, batch: int) -> None:
-        """Copies what Spark has written of a batch that is about to begin, and of the one before."""
+        """Copies what Spark has written about a batch that is about to begin, and about the previous one."""
         offsets, before = _text(self.spark.read("offsets", batch)), _text(self.spark.read("commits", batch - 1))
         if offsets is None:
             raise DataError(

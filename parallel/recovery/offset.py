@@ -1,6 +1,6 @@
-"""Where a stream is: the offset of each partition, and everything else that the answer depends on.
+"""An offset says where a stream is: the offset of each partition, and everything else that the answer depends on.
 
-An offset is written down before its batch is: the version of the patterns, the wall clock, the second before which an
+The stream writes an offset before its batch: the version of the patterns, the wall clock, the second before which an
 entity counts as silent, when each partition last had events, and whether the input has ended. So a batch can be
 repeated from what was written. `next_offset` decides all of that, for streams on Spark and in one process.
 """
@@ -16,7 +16,7 @@ from wayeb_py.errors import DataError
 from wayeb_py.parallel.logs.log import Log, OffsetRange, Offsets
 from wayeb_py.parallel.recovery.snapshots import Epoch
 
-STEPS_OF_SILENCE = 4  # how finely silence is measured: an idle time is so many steps
+STEPS_OF_SILENCE = 4  # how finely silence is measured: steps in an idle time
 
 
 def silent_since(now_s: float, idle_s: float) -> int:
@@ -33,7 +33,7 @@ class Offset:
     epoch: Epoch
     quiet: bool = False  # whether nothing has come since silent entities were given up
     clock_s: int = 0  # when the batch was planned
-    spoke_s: Mapping[str, int] = field(default_factory=dict)  # when each partition last had events, if a clock asks
+    spoke_s: Mapping[str, int] = field(default_factory=dict)  # when each partition last had events, if a clock needs it
     levels: Mapping[str, Any] = field(default_factory=dict)  # where each level is: `live.lanes.lane_offsets`
 
     @classmethod
@@ -140,7 +140,7 @@ def refuse_shorter(log: Log, taken: Offsets, latest: Offsets) -> None:
 
 
 def share_out(start: Offsets, latest: Offsets, max_rows: int | None) -> Offsets:
-    """Where a batch of at most so many rows ends, from each partition in proportion to what waits there."""
+    """Where a batch of at most `max_rows` rows ends, with rows of each partition in proportion to what waits there."""
     waiting = {p: end - start.get(p, 0) for p, end in latest.items()}
     total = sum(waiting.values())
     if max_rows is None or total <= max_rows:

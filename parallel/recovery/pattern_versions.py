@@ -1,7 +1,7 @@
 """The patterns of a stream become files of its checkpoint: each exchange of patterns or knowledge begins a version.
 
 Every batch names its version in its offsets. After a restart the stream repeats a planned batch with the patterns of
-that version, though others continue from there; and a user can look up which patterns a batch ran with.
+that version, though others continue after it; and a user can look up which patterns a batch ran with.
 
     NNNNNN.era        a line of JSON (groups, names, who wrote it), then the types of the events as an Arrow schema
     NNNNNN.patterns   the patterns as text, with the files that they name; compiled when read
@@ -41,7 +41,7 @@ from wayeb_py.parallel.wire.event_schemas import by_stream, wanted_by_stream
 from wayeb_py.patterns import Patterns
 from wayeb_py.stored_patterns import functions_of, open_stored, store_patterns
 
-FORMAT = 2  # of the files: one more whenever their format changes, so that older ones do not fit
+FORMAT = 2  # one more whenever the files' format changes, so that older ones do not fit
 _CHOICE = (
     "start with the patterns that were run last, which are then written again, restore the checkpoint from a copy, or "
     "give up its state: --restart beginning, or --restart now"
@@ -59,7 +59,7 @@ def this_release() -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class PatternVersion:
-    """Patterns with all the knowledge they ask for, in the groups that run apart, and the types of their events: see
+    """Patterns with all the knowledge they use, in the groups that run apart, and the types of their events: see
     `event_schemas`."""
 
     groups: tuple[Patterns, ...]
@@ -71,7 +71,7 @@ class PatternVersion:
         return patterns.wanted if stream is None else wanted_by_stream(patterns)[stream]
 
     def schema_of(self, group: int, stream: str | None = None) -> pa.Schema:
-        """Their types."""
+        """The types of the columns that a group reads."""
         if stream is not None:
             return by_stream(self.groups[group], self.schema)[stream]
         return pa.schema([self.schema.field(name) for name in self.wanted(group).names])
@@ -98,7 +98,7 @@ def keep_version(
 
 @lru_cache(maxsize=4)
 def load_version(folder: Path, number: int, stream_id: str = "", no_pickle: bool = False) -> PatternVersion:
-    """The version of a number; DamagedError or DataError where it cannot be opened."""
+    """The version with this number; DamagedError or DataError where it cannot be opened."""
     head, schema = _read_head(folder, number, stream_id)
     groups = head["groups"]
     whole = read_saved_patterns(folder, number, stream_id, no_pickle)
@@ -176,7 +176,7 @@ def _read_head(folder: Path, number: int, stream_id: str) -> tuple[dict[str, Any
     path = _path(folder, number, "era")
     data = _read(path, number)
     try:
-        content = data if data[:1] == b"{" else _open_file(folder, number, "era", stream_id)  # of format 1
+        content = data if data[:1] == b"{" else _open_file(folder, number, "era", stream_id)  # format 1
         head, _, schema = content.partition(b"\n")
         facts = json.loads(head)
         if not {"groups", "names", "by"} <= set(facts):

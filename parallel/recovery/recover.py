@@ -1,6 +1,6 @@
 """Resumes a stream: checks its checkpoint as a whole, then its source and its output, before the first batch runs.
 
-    traces (totals, output, states) ──▶ survey (Spark's files, the ledger) ──▶ does the source still reach so far?
+    traces (totals, output, states) ──▶ survey (Spark's files, the ledger) ──▶ does the source still reach that far?
                                                                           └──▶ output of later batches is put away
 
 A power cut, a full disk or a slip of the hand costs a batch or two that are done again, or gives a message that names
@@ -56,14 +56,14 @@ def _traces(folder: Path) -> int:
     """The last batch that other files of the checkpoint show to have begun, -1 if none does."""
     try:
         counted = load_totals(folder / FOLDER).batch
-    except DataError:  # the later count shows it
+    except DataError:  # the later count reports it
         counted = -1
     has_state = any((folder / "snapshots").rglob("*.state"))
     return max(counted, 0 if has_state else -1)
 
 
 def refuse_unknown_version(versions: Iterable[int], last: int, manifest: Manifest, folder: Path) -> None:
-    """Raises DataError where batches, of which `last` is the newest, are of a version that the checkpoint lacks."""
+    """Raises DataError where batches, of which `last` is the newest, have a version that the checkpoint lacks."""
     n_versions = len(manifest.pattern_versions)
     unknown = next((version for version in versions if version >= n_versions), None)
     if unknown is not None:

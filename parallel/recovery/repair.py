@@ -23,7 +23,7 @@ from wayeb_py.parallel.logs.log import Offsets
 from wayeb_py.parallel.recovery.ledger import LedgerContent, LedgerEntry
 from wayeb_py.parallel.recovery.spark_log import Kind, SparkLog, drop_checksum, is_whole, offset_of
 
-MOST_BACK = 3  # batches that may be done again: so many older states are kept
+MOST_BACK = 3  # batches that may be done again: as many older states are kept
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class KnownBatches:
     last: int = -1  # the last batch that has been planned
     is_done: bool = False  # whether it is in the sink, as far as the files show
     offsets: dict[int, str] = field(default_factory=dict)  # what Spark wrote of batches before they began
-    commits: dict[int, str] = field(default_factory=dict)  # and when they were done
+    commits: dict[int, str] = field(default_factory=dict)  # what Spark wrote of batches when they were done
     notes: list[str] = field(default_factory=list)  # the repairs, in words
 
     @property
@@ -83,7 +83,7 @@ def put_right(spark: SparkLog, kept: LedgerContent, known: KnownBatches) -> tupl
         _put_right_kind(spark, "offsets", known.offsets, last)
         _put_right_kind(spark, "commits", known.commits, done)
         for version, path in list(spark.states()):
-            if version > done + 1:  # of batches that may be others when they come again
+            if version > done + 1:  # these batches may be others when they come again
                 path.unlink(missing_ok=True)
         spark.clear_temporary()
         query = _mend_query(spark, kept, known)
@@ -114,14 +114,14 @@ def _find_offsets(spark: SparkLog, copies: dict[int, LedgerEntry], known: KnownB
                 str(spark.path("offsets", batch)),
                 hint=CHOICE,
             )
-    lost = [batch for batch in lost if batch >= max(known.offsets) - 1]  # older ones Spark clears away itself
+    lost = [batch for batch in lost if batch >= max(known.offsets) - 1]  # Spark itself clears older ones away
     if lost:
         told = f"batch {lost[0]}" if len(lost) == 1 else f"batches {lost[0]} and {lost[-1]}"
         known.notes.append(f"Spark's notes of {told} were lost or damaged: they are made again from the ledger")
 
 
 def _find_commits(spark: SparkLog, copies: dict[int, LedgerEntry], known: KnownBatches) -> None:
-    """What is known of finished batches: a batch began after them, or Spark has written it down."""
+    """What is known of finished batches: a batch began after them, or Spark has noted it."""
     texts = known.commits
     texts |= {batch - 1: entry.commit for batch, entry in copies.items() if entry.commit is not None}
     for batch in spark.batches("commits"):

@@ -7,8 +7,8 @@ lost state is made again from an older one by reading on; across epochs it is no
     0-0-0-500.state                the whole state before offset 500, in the first epoch
     0-0-0-620.0-0-0-500.changes    what has changed up to offset 620; goes back to that file, perhaps by other changes
 
-A state is as large as its entities are many, and a batch may touch a few of them: so mostly the changes since the point
-before are written, and now and then the whole (`snapshot_policy`). Changes are useful only to a task that has the very
+A state is as large as its entities are many, and a batch may touch a few of them: so mostly the changes since the last
+point are written, and now and then the whole (`snapshot_policy`). Changes are useful only to a task that has the very
 state that they change, entity by entity: so they name the checksum of the file that they go back to.
 
 A file is written under a temporary name, forced to the disk and renamed: two tasks that read the same range write the
@@ -35,8 +35,8 @@ from wayeb_py.files.output.whole_file import make_folder
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.durable.sealed_files import checksum_of, open_sealed, put_sealed
 
-_OLD_MAGIC = b"wayeb-snapshot-1\n"  # of release 0.1: its checksum does not cover the identity of the state
-KEPT = 3  # of each partition: the one in use, and two to go back to if it is damaged
+_OLD_MAGIC = b"wayeb-snapshot-1\n"  # files of release 0.1, whose checksum does not cover the identity of the state
+KEPT = 3  # states of each partition: the one in use, and two to go back to if it is damaged
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -58,7 +58,7 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True, order=True)
 class SnapshotPoint:
-    """A place in a partition: within an epoch, before the event of this offset."""
+    """A point in a partition: within an epoch, before the event at this offset."""
 
     epoch: Epoch
     offset: int
@@ -250,7 +250,7 @@ class _Reading:
 
     def state(self, point: SnapshotPoint) -> SnapshotChain | None:
         roots = self.roots.get(point, [])
-        for place in sorted(roots, key=lambda root: root != point):  # a whole one first
+        for place in sorted(roots, key=lambda root: root != point):  # a whole state first
             whole = self._whole(place)
             changes = None if whole is None else self.follow(point, place, whole[0])
             if whole is not None and changes is not None:

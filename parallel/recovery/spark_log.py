@@ -1,4 +1,4 @@
-"""Spark's notes about a query, read and mended as files: which offsets a batch covers, which batches are done.
+"""Reads and mends Spark's notes about a query as files: which offsets a batch covers, which batches are done.
 
     spark/metadata         the query's id
     spark/offsets/N        before batch N begins            spark/commits/N    when it is done
@@ -69,7 +69,7 @@ class SparkLog:
 
     def _put(self, path: Path, text: str) -> None:
         make_folder(path.parent)
-        drop_checksum(path)  # of what was there before
+        drop_checksum(path)  # the checksum of what was there before
         write_whole(path, text.encode())
 
     def remove(self, kind: Kind, batch: int) -> None:
@@ -85,7 +85,7 @@ class SparkLog:
             sync(self.folder / "commits")
 
     def clear_temporary(self) -> None:
-        """Removes what a killed query was writing."""
+        """Removes the temporary files of a killed query."""
         for folder in (self.folder, self.folder / "offsets", self.folder / "commits"):
             for left in folder.glob(".*.tmp*"):
                 left.unlink(missing_ok=True)
@@ -104,7 +104,7 @@ class SparkLog:
                 yield int(version[1]), path
 
     def settle_state(self) -> None:
-        """Forces everything to the disk that shards have written since the last time."""
+        """Forces to the disk everything that shards have written since the last time."""
         new = {path for path in self.state_folder.rglob("*") if path not in self._settled}
         for path in sorted(new):
             with contextlib.suppress(FileNotFoundError):  # Spark clears old versions away

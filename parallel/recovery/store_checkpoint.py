@@ -1,6 +1,6 @@
 """A checkpoint in a store: a stream works on a copy in a folder of this machine, which the store has before any output.
 
-    claims/EPOCH-OWNER                  who has taken the checkpoint over; the greatest has it
+    claims/EPOCH-OWNER                  the runs that took the checkpoint over; the greatest has it
     manifests/EPOCH-OWNER-NUMBER        which files there are, and where in which pack; the greatest is the checkpoint
     packs/EPOCH-OWNER-NUMBER            the content of files that were new or had changed
 
@@ -34,7 +34,7 @@ from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.durable.sealed_files import seal, unseal
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint, Restart
 
-MOST_PACKS = 64  # then everything is packed anew
+MOST_PACKS = 64  # with more, everything is packed again
 KEPT_MANIFESTS = 2
 IN_MEMORY_BYTES = 32 << 20
 _PIECE = 1 << 20
@@ -53,7 +53,7 @@ class _Packed:
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """How a file that has been packed looked: as long as it looks so, it has not changed."""
+    """The facts of a packed file: while they stay the same, it has not changed."""
 
     inode: int
     n_bytes: int
@@ -169,7 +169,7 @@ class StoreCheckpoint(Checkpoint):
         self._facts[name] = facts
 
     def _clear(self) -> None:
-        """Removes what no start will ask for: claims and manifests before ours, packs that no manifest names."""
+        """Removes what no start will need: claims and manifests before ours, packs that no manifest names."""
         for name in _names(self.address / "claims")[:-1]:
             (self.address / "claims" / name).unlink(missing_ok=True)
         manifests = _names(self.address / "manifests")

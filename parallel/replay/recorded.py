@@ -1,12 +1,12 @@
 """Files of events become one sequence in the order of time, with all their columns, to be replayed.
 
-The reader first checks in the times alone whether the files are in order: then they are read as they are, else they are
+The reader first checks by the times alone whether the files are in order: then it reads them as they are, else they are
 sorted on disk, in bounded memory. Rows without a time or a key are no events; they are counted and left out.
 
 With `as_recorded` nothing is sorted: events come in the order of the files, late ones late, and each is due when its
-own time has come, or as soon as the event before it is.
+own time has come, or as soon as the previous event is.
 
-*Not taken*: sorting always, which would store a data set once more before its first event goes out.
+*Not taken*: sorting always, which would store a data set again before its first event goes out.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.files.prefetch import in_background, in_order
 from wayeb_py.parallel.replay.recorded import Recorded
 
-SENT_ROWS = 1 << 14  # at most so many at once, so that a stop and a lag are noticed soon
+SENT_ROWS = 1 << 14  # the most rows in one send, so that a stop and a lag are noticed soon
 TICK_S = 0.02  # events that become due within it are sent together
 TELL_S = 0.5
 
@@ -53,7 +53,7 @@ class Lag:
 
     now_s: float = 0.0
     greatest_s: float = 0.0
-    mean_s: float = 0.0  # over events
+    mean_s: float = 0.0  # the mean over events
     _n_events: int = 0
 
     def add(self, lag_s: float, n_events: int) -> None:
@@ -74,7 +74,7 @@ class Lag:
 class ReplaySummary:
     """What a replay did, or, while it runs, has done so far."""
 
-    speed: float | None  # times real time; None is as fast as possible
+    speed: float | None  # factor over real time; None is as fast as possible
     events: int = 0
     bad: dict[str, int] = field(default_factory=dict)  # rows that are no events, by reason
     first_event_s: float | None = None  # in the data's own time, since 1970
@@ -198,7 +198,7 @@ class _Sending:
         return summary
 
     def _schedule(self, due_s: F64) -> F64:
-        """How long after the first event each of some events is to go out, in seconds of the clock.
+        """How long after the first event each of some events should go out, in seconds of the clock.
 
         Spans are compared and never instants: a double of seconds since 1970 is rounded to a quarter of a microsecond,
         and an event would go out that much too early.
@@ -210,7 +210,7 @@ class _Sending:
         return self._clock.steady_s() - self._began
 
     def _due(self, after_s: F64, at: int) -> int:
-        """Where the events end that can be sent now."""
+        """The end of the events that can be sent now."""
         is_due = len(after_s) if self._speed is None else int(np.searchsorted(after_s, self._passed_s(), side="right"))
         return min(is_due, at + SENT_ROWS)
 

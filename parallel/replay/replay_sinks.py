@@ -1,4 +1,4 @@
-"""Where a replay sends events: a Kafka topic, as JSON keyed by entity, or a folder in which files appear whole.
+"""Sends the events of a replay to a Kafka topic, as JSON keyed by entity, or a folder in which files appear whole.
 
 Both keep an entity's events in one partition and in order: the topic by the hash of the key that all Kafka clients
 agree on, the folder by sub-folders `part=0/`, `part=1/` … that a stream reads as partitions.

@@ -1,8 +1,8 @@
 """An `--out` that names a consumer becomes a sink that sends each detection as soon as it is found.
 
-    tcp://HOST:PORT           lines for everyone who connects
+    tcp://HOST:PORT           lines to every client that connects
     sse://HOST:PORT/events    the same as server-sent events over HTTP
-    tcp://HOST:PORT?connect   lines to the one who listens there
+    tcp://HOST:PORT?connect   lines to the server at that address
     webhook:URL               a POST for each detection
     mqtt://HOST:PORT/TOPIC    a message for each, to a broker
 
@@ -37,7 +37,7 @@ def is_delivered(out: str) -> bool:
 
 
 def open_delivery(out: str, say: Callable[[str], None] = lambda text: None) -> Sink:
-    """The sink that such an `--out` means."""
+    """The sink that an `--out` with a consumer means."""
     if out.startswith(WEBHOOK):
         return Delivery(Webhook(out.removeprefix(WEBHOOK)).deliver, out, say)
     if out.startswith("sse://"):
@@ -71,7 +71,7 @@ class Delivery:
         self.outbox, self._end = Outbox(deliver, name, say=say), end
 
     def open(self, stream_id: str, is_new: bool) -> None:
-        """Nothing to prepare: a consumer may come later."""
+        """Prepares nothing: a consumer may come later."""
 
     def write(self, batch: Batch) -> None:
         for table in batch.tables():
@@ -88,7 +88,7 @@ class Delivery:
 
 
 class Webhook:
-    """A URL that gets a POST for each detection; an answer that says that it never will take it ends the stream."""
+    """A URL that gets a POST for each detection; an answer that rejects a detection for good ends the stream."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)

@@ -4,7 +4,7 @@ At least once: a batch is done when the brokers have all of it, and a batch that
 sent again. Its detections then have the same `detection_id`, in the value and as a header, by which a consumer drops
 repeats without looking into the value. The producer is idempotent: its own retries give no repeats.
 
-*Not taken*: a transaction a batch. It would make sending atomic, and still not together with Spark's note that the
+*Not taken*: a transaction for each batch. It would make sending atomic, but not together with Spark's note that the
 batch is done; repeats would be as possible and rarer, which is worse to build on.
 """
 
@@ -65,7 +65,7 @@ class KafkaSink:
             raise self._refused(batch)
 
     def flush(self) -> None:
-        """Nothing to do: every write waits for the brokers."""
+        """Does nothing: every write waits for the brokers."""
 
     def _send_all(self, producer: Producer, table: pa.Table) -> None:
         keys, ids = _texts(table.column("entity")), _texts(table.column(DETECTION_ID))
@@ -83,7 +83,7 @@ class KafkaSink:
                 producer.poll(_FLUSH_S)
 
     def close(self) -> None:
-        """Nothing to do: everything written has been flushed."""
+        """Does nothing: everything written has been flushed."""
         self._producer = None
 
     def _delivered(self, error: Any, message: Any) -> None:

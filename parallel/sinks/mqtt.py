@@ -19,7 +19,7 @@ class MqttTopic:
         self._client: Any = None
 
     def deliver(self, item: tuple[str, bytes]) -> None:
-        """Returns when the broker has it."""
+        """Returns when the broker has the detection."""
         try:
             if self._client is None:
                 self._client = connected(self._address, "out")

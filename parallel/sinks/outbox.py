@@ -4,8 +4,8 @@ While the queue is full, `put` waits: the recogniser then waits for the consumer
 nothing is lost. A consumer that is away is tried again, at first after half a second, then ever less often. A batch is
 done only when its detections are delivered: after a crash they are sent again, with the same `detection_id`.
 
-*Not taken*: dropping what does not fit. A user who names a webhook or a broker wants every detection. Viewers, who only
-look on (`viewers`), must not hold up the stream, and there a slow one loses lines, which are counted.
+*Not taken*: dropping what does not fit. A user who names a webhook or a broker wants every detection. Viewers, which
+only watch (`viewers`), must not delay the stream: a slow viewer loses lines, which are counted.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any
 
 from wayeb_py.errors import PassingError
 
-MOST = 10_000  # waiting
+MOST = 10_000  # detections that may wait
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
 
 
 class UndeliveredError(Exception):
-    """The consumer did not take it; it may the next time."""
+    """The consumer did not take a detection; it may the next time."""
 
 
 class Outbox:

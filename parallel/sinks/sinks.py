@@ -29,7 +29,7 @@ from wayeb_py.tally import Tally
 
 
 class Batch:
-    """What one micro-batch found: detections, or episodes where the caller asked for those."""
+    """What one micro-batch found: detections, or episodes where the caller wants those."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Batch:
     ) -> None:
         self.number = number
         self.aside = aside  # NDJSON
-        self.counts = list(counts)  # one a partition and group
+        self.counts = list(counts)  # one for each partition and group
         self.parts = [partial(itself, found)] if found is not None else list(parts)
 
     def tally(self) -> Tally:
@@ -56,13 +56,13 @@ class Batch:
         return bool(self.parts)
 
     def tables(self) -> Iterator[pa.Table]:
-        """What was found, in parts that fit the memory whatever the amount."""
+        """What was found, in parts that fit in memory."""
         for part in self.parts:
             yield part()
 
     @property
     def found(self) -> pa.Table | None:
-        """All of it at once; None where nothing was found."""
+        """All detections at once; None where nothing was found."""
         return pa.concat_tables(self.tables()) if self.parts else None
 
 
@@ -95,7 +95,7 @@ class Replaceable(Protocol):
         """The last batch of the stream in the sink, -1 if there is none."""
 
     def put_away(self, stream_id: str, after: int) -> Location | None:
-        """Takes the later batches out of readers' sight; returns where to, or None if there are none."""
+        """Takes the later batches out of readers' sight; returns their new location, or None if there are none."""
 
 
 @runtime_checkable
@@ -150,7 +150,7 @@ class ParquetSink:
         if is_new and any(path.suffix == ".parquet" for path in self.folder.iterdir()):
             raise mixed_up(str(self.folder))
         self._stream_id = stream_id
-        for left in self.folder.glob(f".{self.stem}-{stream_id}-*.tmp"):  # of a run that was killed
+        for left in self.folder.glob(f".{self.stem}-{stream_id}-*.tmp"):  # left by a run that was killed
             left.unlink(missing_ok=True)
 
     def last(self, stream_id: str) -> int:
@@ -163,12 +163,12 @@ class ParquetSink:
         _write_file(self.folder / f"{self.stem}-{self._stream_id}-{batch.number:09}.parquet", batch)
 
     def close(self) -> None:
-        """Nothing to do: everything is in its place."""
+        """Does nothing: everything is in its place."""
 
 
 class StoreSink:
-    """The same in a store: the object of a batch appears with one put, whole, and the batch that comes again puts the
-    same once more."""
+    """Parquet files in a store: the object of a batch appears with one put, whole, and a repeated batch puts the
+    same again."""
 
     def __init__(self, folder: StorePath, stem: str = "detections") -> None:
         self.folder, self.stem = folder, stem
@@ -190,7 +190,7 @@ class StoreSink:
         _write_file(self.folder / f"{self.stem}-{self._stream_id}-{batch.number:09}.parquet", batch)
 
     def close(self) -> None:
-        """Nothing to do: everything is in its place."""
+        """Does nothing: everything is in its place."""
 
 
 class NdjsonSink:
@@ -200,7 +200,7 @@ class NdjsonSink:
         self._stream = sys.stdout.buffer if stream is None else stream
 
     def open(self, stream_id: str, is_new: bool) -> None:
-        """Nothing to prepare."""
+        """Prepares nothing."""
 
     def write(self, batch: Batch) -> None:
         for table in batch.tables():
@@ -209,7 +209,7 @@ class NdjsonSink:
                 self._stream.flush()
 
     def flush(self) -> None:
-        """Nothing to do: every write is flushed."""
+        """Does nothing: every write is flushed."""
 
     def close(self) -> None:
         self._stream.flush()
@@ -222,7 +222,7 @@ class FunctionSink:
         self._function = function
 
     def open(self, stream_id: str, is_new: bool) -> None:
-        """Nothing to prepare."""
+        """Prepares nothing."""
 
     def write(self, batch: Batch) -> None:
         found = batch.found
@@ -230,7 +230,7 @@ class FunctionSink:
             self._function(found, batch.number)
 
     def close(self) -> None:
-        """Nothing to do: the function decides."""
+        """Does nothing: the function decides."""
 
 
 class AsideFolder:

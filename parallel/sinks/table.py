@@ -33,7 +33,7 @@ class TableSink:
             commit_batch(batch, self._output(batch.number))
 
     def close(self) -> None:
-        """Every transaction is complete by itself."""
+        """Does nothing: every transaction is complete by itself."""
 
     def _output(self, number: int) -> Output:
         # A table without transactions of a name is at 0, so the first batch has 1. A repeated batch has the same rows,

@@ -1,7 +1,7 @@
-"""Detections are shown to viewers, any number of them: as lines over TCP, or as server-sent events over HTTP.
+"""Shows detections to any number of viewers: as lines over TCP, or as server-sent events over HTTP.
 
-A viewer must not hold up the stream: each has a bounded queue, and where it is full its oldest lines are dropped and
-counted. Before the next line that it gets, an HTTP viewer is told how many it missed (a comment), a TCP viewer gets a
+A viewer must not delay the stream: each has a bounded queue, and where it is full its oldest lines are dropped and
+counted. Before the next line that it gets, an HTTP viewer gets a comment with the number that it missed, a TCP viewer a
 line `{"missed": N}`. Viewers of HTTP that come back say which event they had last (`Last-Event-ID`, the `detection_id`)
 and get those since, as far as the last ones are kept. *Not taken*: waiting for viewers, as `outbox` does for consumers
 that must get everything.
@@ -23,7 +23,7 @@ from wayeb_py.parallel.sinks.sinks import Batch
 QUEUE = 1000  # lines that wait for a viewer
 KEPT = 1000  # lines for viewers that come back
 LOOK_EVERY_S = 0.25
-SEND_S = 5.0  # in which a viewer must take something, or it is gone
+SEND_S = 5.0  # a viewer that takes nothing for this long is gone
 ALIVE_EVERY_S = 15.0
 
 
@@ -78,10 +78,10 @@ class ViewerPort:
             self._show(list(zip(ids, render_objects(table), strict=True)))
 
     def flush(self) -> None:
-        """Nothing to wait for: viewers take what they can."""
+        """Waits for nothing: viewers take what they can."""
 
     def close(self) -> None:
-        """Shows what waits to those who take it, then ends."""
+        """Sends what waits to the viewers that take it, then ends."""
         with self._changed:
             self._changed.wait_for(lambda: not any(one.lines or one.is_sending for one in self._viewers), SEND_S)
             self._closed = True
@@ -159,7 +159,7 @@ class ViewerPort:
 
 
 def _after(kept: deque[tuple[str, bytes]], since: str | None) -> list[tuple[str, bytes]]:
-    """The lines that are kept after the one of an id; none for a viewer that is new."""
+    """The kept lines after the one with this id; none for a viewer that is new."""
     if since is None:
         return []
     lines = list(kept)
@@ -179,7 +179,7 @@ def _missed(viewer: _Viewer, n_missed: int) -> bytes:
 
 
 def _asked(connection: socket.socket, path: str) -> tuple[bytes, str | None]:
-    """The head of the answer to a request, and the event that the viewer had last."""
+    """The head of the answer to a request, and the id of the viewer's last event."""
     data = b""
     while b"\r\n\r\n" not in data and len(data) < 1 << 16:
         more = connection.recv(4096)

@@ -1,9 +1,9 @@
-"""Spark's classes in an archive that the JVM maps: made once, it halves the start of a session.
+"""Makes an archive of Spark's classes that the JVM maps: it halves the start of a session.
 
 A JVM that starts Spark reads, checks and links some ten thousand classes out of three hundred jars, every time: most of
 the wait for the first result of a short job. It can write them to a file when it ends (`-XX:ArchiveClassesAtExit`), and
 map that file when it starts again. The archive belongs to one Java and one Spark, which its name shows; a JVM that
-cannot use it starts without. It lies in the virtual environment, and disappears with it.
+cannot use the archive starts without it. It lies in the virtual environment, and disappears with it.
 
     python -m wayeb_py.parallel.spark.class_archive        makes it, if it is not there (`make` does)
 """
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from wayeb_py.parallel.spark.java import find_java
 
-# The shapes of job that we have: parcels made by tasks, shuffled, recognised by tasks, a stream of a few batches.
+# The kinds of jobs that we have: parcels made by tasks, shuffled, recognised by tasks, a stream of a few batches.
 _TYPICAL = """
 import sys
 from wayeb_py.parallel.spark.session import open_session

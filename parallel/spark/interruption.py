@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 AGAIN_EVERY_S = 0.2
-PATIENCE_S = 10.0  # with a JVM that does not answer; after that a further signal is not held back
+PATIENCE_S = 10.0  # how long a JVM may not answer; after that a further signal is not held back
 
 
 class Interruption:
@@ -33,7 +33,7 @@ class Interruption:
         self.group = f"wayeb-{uuid.uuid4().hex}"
         self._context = context
         self._before: dict[int, Any] = {}
-        self._number: int | None = None  # of the signal that is noted
+        self._number: int | None = None  # number of the noted signal
         self._noted_s = 0.0
         self._is_raised = False
         self._is_own = False  # the next signal is one that we send again

@@ -1,10 +1,10 @@
 """Maven coordinates become jars in a folder of this machine's cache: Spark's Kafka connector, which pyspark lacks.
 
-Maven resolves and fetches them, from its configured repositories, once a machine; the folder appears whole or not at
-all, and a second process waits for the first.
+Maven resolves and fetches them, from its configured repositories, once for each machine; the folder appears whole or
+not at all, and a second process waits for the first.
 
-*Not taken*: `spark.jars.packages`, which has Spark resolve the connector anew at every start, and needs the network for
-it.
+*Not taken*: `spark.jars.packages`, which has Spark resolve the connector again at every start, and needs the network
+for it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether there is a Java that Spark runs on; if not, one message that says so and what helps.
+"""Finds a Java that Spark runs on; if there is none, one message says so and what helps.
 
 python -m wayeb_py.parallel.spark.java        says it, and fails if there is none
 """

@@ -97,7 +97,7 @@ def start_jvm(settings: Mapping[str, str], *, is_local: bool, quick: bool) -> An
 
 
 def hush() -> None:
-    """Stops passing lines on: a JVM that is stopped amidst its work complains of that."""
+    """Stops passing lines on: a JVM that is stopped in the middle of its work prints errors."""
     _hushed.set()
 
 

@@ -5,7 +5,7 @@ name of a module that only the driver can import. A worker process opens the sam
 runs.
 
 These bytes are a pickle. They go from Spark's driver to its own workers, as its tasks do, and are never kept in a
-folder: a checkpoint keeps text (`pattern_versions`), and of the pickles only a user's functions.
+folder: a checkpoint keeps text (`pattern_versions`), and as a pickle only a user's functions.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def pack_functions(patterns: Patterns) -> bytes:
 
 
 def open_patterns(payload: bytes, names: tuple[str, ...] = (), accounts: bool = True) -> Patterns:
-    """The packed patterns, or those of them with the given names.
+    """The packed patterns, or those with the given names.
 
     The task that `accounts` for the events reads all columns that the whole set needs, and so do all tasks where values
     are cleaned: which rows are set aside and counted must not depend on how the patterns were split.

@@ -1,9 +1,9 @@
-"""The one place that makes the Spark session of our jobs, or one clear message why there can be none.
+"""Makes the Spark session of our jobs, or raises one clear message why there can be none.
 
 The master is the given one, or else SPARK_MASTER's, or else what spark-submit and spark-defaults.conf say, or else this
 machine. Python workers must run the same interpreter, or they find neither this package nor its dependencies. Ports are
-ephemeral; with a local master everything is bound to loopback. A user's configuration stays, but for the few settings
-that parcels need.
+ephemeral; with a local master everything is bound to loopback. A user's configuration stays, except for the few
+settings that parcels need.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def open_session(
     """A session on the given or configured master, or on this machine with as many threads as workers.
 
     A `quick` JVM compiles soon rather than well: right for a short job, or one in which the JVM only moves bytes. The
-    environment's WAYEB_SPARK_QUICK=1 asks for it where the caller does not say.
+    environment's WAYEB_SPARK_QUICK=1 sets it where the caller does not say.
     """
     require_spark()
     from pyspark.sql import SparkSession
@@ -69,7 +69,7 @@ def open_session(
     if active is not None:
         return active
     asked = master or os.environ.get("SPARK_MASTER")
-    with ThreadPoolExecutor(1) as meanwhile:  # the JVM takes its time
+    with ThreadPoolExecutor(1) as meanwhile:  # the JVM takes a while
         compiling = meanwhile.submit(_compile_kernels)
         conf = _start(asked, settings, os.environ.get("WAYEB_SPARK_QUICK") == "1" if quick is None else quick)
         compiling.result()
@@ -103,9 +103,10 @@ def _start(asked: str | None, settings: Mapping[str, str], quick: bool) -> Spark
 
 
 def _quieten(session: SparkSession) -> None:
-    """The thread that waits for a dying JVM reports it; py4j and the thread that takes counts would add tracebacks."""
+    """Silences py4j and the thread that takes counts: the thread that waits for a dying JVM reports it, they add
+    tracebacks."""
     py4j = logging.getLogger("py4j")
-    if py4j.level == logging.NOTSET:  # the user has not asked for its messages
+    if py4j.level == logging.NOTSET:  # the user has not turned its messages on
         py4j.setLevel(logging.CRITICAL)
     server = getattr(session.sparkContext, "_accumulatorServer", None)
     if server is not None:

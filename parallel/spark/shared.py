@@ -1,7 +1,7 @@
 """What all tasks of a data frame's job share, and how many of them run at a time, in any session of Spark's.
 
-A classic session broadcasts it, once to every executor. Spark Connect has neither broadcasts nor a context: there it
-goes with each function that needs it, and a tiny job counts the tasks.
+A classic session broadcasts a value, once to every executor. Spark Connect has neither broadcasts nor a context: there
+it goes with each function that needs it, and a tiny job counts the tasks.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ skipped, and the sources are used. The same sources give the same bytes. What th
 pyarrow, …) must be on the executors already; `docs/spark.md` says how.
 
 The kernels go along as machine code too: executors with the same processor and numba load it, others compile their
-own, some twenty seconds once a machine (`kernels.cache`).
+own, some twenty seconds once for each machine (`kernels.cache`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from wayeb_py.files.output.whole_file import telling_faults, whole_file
 from wayeb_py.kernels.cache import MACHINE_CODE, kept_machine_code, kernel_modules
 from wayeb_py.run.startup import compile_kernels
 
-_EARLIEST = (1980, 1, 1, 0, 0, 0)  # that a zip can express
+_EARLIEST = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can express
 _UNCHECKED = (1).to_bytes(4, "little")  # byte code that Python takes without checking its source
 
 
@@ -61,7 +61,7 @@ def _members() -> Iterator[tuple[str, bytes]]:
 def _machine_code() -> Iterator[tuple[str, bytes]]:
     """numba's cache of the kernels; compiled here, if it was missing."""
     compile_kernels()
-    for module in kernel_modules():  # nothing where nothing is kept: the process that runs the zip compiles
+    for module in kernel_modules():  # where nothing is kept, the process that runs the zip compiles
         for path in kept_machine_code(module):
             yield f"wayeb_py/{MACHINE_CODE}/{path.name}", path.read_bytes()
 

@@ -36,7 +36,7 @@ class _Told(AccumulatorParam):  # type: ignore[type-arg]
 
 
 class Errors:
-    """The errors of a job's tasks; goes with the tasks, and is read by the driver."""
+    """The errors of a job's tasks; travels with the tasks, and the driver reads it."""
 
     def __init__(self, context: SparkContext) -> None:
         self._told: Accumulator[Any] = context.accumulator([], _Told())

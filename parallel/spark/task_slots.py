@@ -1,4 +1,4 @@
-"""How many tasks a master runs at a time, for the plans: as configured, or by the executors that register.
+"""Counts the tasks that a master runs at a time: as configured, or by the executors that register.
 
 The session of a cluster is open before an executor has registered, and would report two cores, whatever there is. So
 the settings count first, and where they say nothing the session waits for executors: until no more of them register,
@@ -15,8 +15,8 @@ from wayeb_py.clock import SYSTEM, Clock
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-PATIENCE_S = 15.0  # for the first executor
-SETTLED_S = 1.0  # without another one: all are here
+PATIENCE_S = 15.0  # how long to wait for the first executor
+SETTLED_S = 1.0  # after this long without another one, all are here
 LOOK_EVERY_S = 0.1
 
 
@@ -76,7 +76,7 @@ def awaited(registered: Callable[[], tuple[int, int]], clock: Clock = SYSTEM) ->
 
 
 def _registered(context: SparkContext) -> tuple[int, int]:
-    blocks = context._jsc.sc().getExecutorMemoryStatus()  # the driver's among them
+    blocks = context._jsc.sc().getExecutorMemoryStatus()  # includes the driver's
     return blocks.size() - 1, context.defaultParallelism
 
 

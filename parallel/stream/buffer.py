@@ -1,6 +1,6 @@
-"""Blocks of events are read ahead of the recogniser in the same task, into a buffer of bounded size.
+"""Reads blocks of events ahead of the recogniser in the same task, into a buffer of bounded size.
 
-    reader thread ──put──▶ buffer (at most so many rows) ──take──▶ recogniser
+    reader thread ──put──▶ buffer (a bounded number of rows) ──take──▶ recogniser
 
 One task reads and recognises: the buffer shows which of the two waits for the other, and a source faster than the
 recogniser fills the buffer and not the memory. It counts rows and not blocks, whose sizes differ a thousandfold; a
@@ -26,7 +26,7 @@ class BufferWaits:
 
     reader_waited_s: float = 0.0  # the buffer was full: the recogniser is slower than the source
     recogniser_waited_s: float = 0.0  # the buffer was empty: the source is slower
-    most_rows: int = 0  # in the buffer at any time
+    most_rows: int = 0  # the most rows in the buffer at any time
 
 
 class ReadAhead:

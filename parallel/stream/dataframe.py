@@ -9,12 +9,12 @@ source has other parts than the recognition (`repartition`). Where we read the l
 
 The recogniser handles order, lateness and forgetting, by each entity's own events. Spark's watermark is not used: it
 moves with the batches and drops events silently. Patterns that look at several entities have one shard, and a clock
-over the partitions that rows say they come from: a topic's by themselves, others by columns that the caller names; the
-rows of a frame that names none come in one. State is one value a shard, in Spark's state store and so in the
-query's checkpoint: a batch that is tried again begins from the state that the batch before it committed.
+over the partitions that rows say they come from: those of a topic by themselves, others by columns that the caller
+names; the rows of a frame that names none come in one. State is one value for each shard, in Spark's state store and so
+in the query's checkpoint: a batch that is tried again begins from the state that the batch before it committed.
 
 *Not taken*: rows grouped by entity (a state store entry and a Python call for each entity and batch); rows grouped by
-shard (`wayeb bench spark_stream` has it as its baseline: faster where places in files are asked for, which cost a
+shard (`wayeb bench spark_stream` has it as its baseline: faster where rows carry their places in files, which cost a
 third, but ordered by time alone, so that ties and lateness depend on the shuffle); `transformWithState` (slower where
 it was tried; one blob needs neither its timers nor its several variables).
 """
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 OBSERVED = "wayeb"  # the name of the metrics in a query's progress
 COUNTED = ("rows", "events", "late", "late_for_clock", "duplicates", "set_aside")
 PARTITION = "__partition"  # the column that says from which partition of its source a row comes
-PART_BITS = 12  # of a packing task's number: below the number of Spark's task
+PART_BITS = 12  # low bits of a packing task's number, below the number of Spark's task
 
 
 def recognise_stream(
@@ -68,7 +68,7 @@ def recognise_stream(
 
     `shards` is how many parts the entities are divided into; it is fixed for the life of the checkpoint, and is
     `spark.sql.shuffle.partitions` unless given; patterns that look at several entities have one. `places` are columns
-    that say where an event stood in its source, `partitions` those that say in which part of it, for the clock;
+    that say where an event was in its source, `partitions` those that say in which part of it, for the clock;
     Kafka's and a file's are found by themselves. After `idle_s` without any event of an entity, the events that its
     lateness holds back are recognised, and the clock does not wait for a partition that has been silent for so long;
     Spark then plans batches without events too, so that a query that is to end (`availableNow`) needs
@@ -137,7 +137,7 @@ def _needed(wanted: Wanted, events: DataFrame) -> list[str]:
 
 
 def _placed(events: DataFrame, wanted: Wanted, places: Sequence[str] | None, others: Sequence[Column]) -> DataFrame:
-    """The wanted columns, where each event stood in its source, and others."""
+    """The wanted columns, the position of each event in its source, and others."""
     from pyspark.sql import functions as sql
 
     placed = _places_of(events) if places is None else [sql.col(f"`{place}`") for place in places]
@@ -150,7 +150,7 @@ def _placed(events: DataFrame, wanted: Wanted, places: Sequence[str] | None, oth
 
 def _partition(events: DataFrame, partitions: Sequence[str] | None, stream: str | None) -> Column:
     """From which partition of its source each row comes, as a text that begins with the stream where there are several;
-    a frame of which nothing is known is one partition."""
+    a frame that says nothing is one partition."""
     from pyspark.sql import functions as sql
 
     if partitions is None:
@@ -164,7 +164,7 @@ def _partition(events: DataFrame, partitions: Sequence[str] | None, stream: str 
 
 
 def _places_of(events: DataFrame) -> list[Column]:
-    """The columns with an event's place in its source; none where the source does not say."""
+    """The columns with an event's position in its source; none where the source does not say."""
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as sql
 
@@ -217,14 +217,14 @@ def _packing(key: str, n_shards: int) -> Callable[[Iterator[pa.RecordBatch]], It
                 yield parcel.to_batch([packed])
         for packed in packer.finish():
             yield parcel.to_batch([packed])
-        # Sent even if there was nothing: shard 0 is then asked in every batch (`shard_operator` says why).
+        # Sent even if there was nothing: so Spark calls shard 0 in every batch (`shard_operator` says why).
         yield parcel.to_batch([Parcel("counts", 0, packer.first_number, json.dumps({"rows": n_rows}).encode())])
 
     return pack
 
 
 def _packing_parts(key: str, n_shards: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The same, the rows of each partition of the source by themselves, with a parcel that says whose they are."""
+    """As `_packing`, with the rows of each partition of the source apart, and a parcel that names the partition."""
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext

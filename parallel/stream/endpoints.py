@@ -40,7 +40,7 @@ def open_streams(
     journal: JournalOptions | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Log]:
-    """The log of each stream, by its name; of several streams none can be a replay, which has a clock of its own."""
+    """The log of each stream, by its name; with several streams none can be a replay, which has a clock of its own."""
     if len(sources) == 1:
         name, own = next(iter(sources.items()))
         if len(own) == 1 and not is_address(own[0]):
@@ -83,7 +83,7 @@ def open_spark_log(
 
 @dataclass(frozen=True, slots=True)
 class JournalOptions:
-    """Where received events are kept, and how much of them, for how long, once they are not needed."""
+    """Where received events are kept, and how much of them and for how long once they are not needed."""
 
     folder: Path
     most_bytes: int | None = None
@@ -200,7 +200,7 @@ def open_log(
             f"`{path}` is not a folder", hint="name a folder, kafka://HOST:PORT/TOPIC, or replay:PATH with a data set"
         )
     journal = checkpoint.journal.with_stem(f"{checkpoint.journal.stem}-{number}") if number else checkpoint.journal
-    if checkpoint.read() is None:  # of a failed start: no offset belongs to it yet, and files may have gone since
+    if checkpoint.read() is None:  # left by a failed start: no offset belongs to it yet, and files may have gone since
         journal.unlink(missing_ok=True)
     if is_table(source):
         from wayeb_py.parallel.logs.table import TableLog  # for start-up time

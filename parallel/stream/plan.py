@@ -1,4 +1,4 @@
-"""How a stream is spread over tasks: by its source's partitions, by entity, or by patterns; and the frame that does it.
+"""Plans how a stream is spread over tasks, by its source's partitions, by entity, or by patterns, and makes the frame.
 
     source      partitions of the log ─▶ recognised where they are read (`source`)
     partition   any number of readers ─▶ events by shard ─▶ Spark's stateful operator (`shard_operator`)
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Scheme = Literal["source", "partition", "pattern"]
 Asked = Literal["auto", "source", "partition", "pattern"]
 SHARDS_A_WORKER = 2
-UNTOLD_WORKERS = 2  # where the user does not say how many there are
+UNTOLD_WORKERS = 2  # workers assumed where the user does not say
 
 # A packing task counts for how long it waited. A repeated task gives the same events but other counts. Spark would
 # consider its output indeterminate and end the query when an executor is lost.
@@ -53,9 +53,9 @@ class StreamPlan:
     scheme: Scheme
     why: str
     n_readers: int  # tasks that read the log; in `pattern` for each group
-    n_shards: int = 0  # of `partition`
-    groups: tuple[tuple[str, ...], ...] = ()  # patterns by name, of `pattern`
-    has_all: bool = False  # of `partition`: the last shard has all events, for what does not go by entity
+    n_shards: int = 0  # shards of `partition`
+    groups: tuple[tuple[str, ...], ...] = ()  # groups of patterns, by name, of `pattern`
+    has_all: bool = False  # in `partition`: the last shard has all events, for what does not run by entity
 
     def __str__(self) -> str:
         readers = counted(self.n_readers, "reader")

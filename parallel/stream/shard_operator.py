@@ -5,22 +5,23 @@
 Besides events a shard may receive an *epoch*, which carries the plan of the batch for all shards: the version of the
 patterns, that silent entities are to be given up, that the input has ended. Parcels of any other kind pass unchanged.
 
-Patterns that look at several entities go by the clock of the log's partitions. So the epoch also names the partition
+Patterns that look at several entities follow the clock of the log's partitions. So the epoch also names the partition
 that a packing task reads, and the second of each partition's last event. The clock does not wait for partitions that
 have been silent as long as a silent entity. Either one shard gets all events, or patterns and rules whose rows share an
 entity run in shards by entity and the last shard (`has_all`) gets all events for the rest. A shard that has only some
-entities learns from each event what had arrived before it in its task, and
-from the epoch how far each task got; so every shard has the same clock.
+entities learns from each event what had arrived before it in its task, and from the epoch how far each task got; so
+every shard has the same clock.
 
-The rows of a data frame come without a plan: packing tasks say from which partition they have their events (*packed*),
-and the state notes when each last had some, by Spark's own time of the batch, which is the same when it is repeated.
+The rows of a data frame come without a plan: packing tasks name the partition of their events (*packed*),
+and the state notes when each partition last had some, by Spark's own time of the batch, which is the same when it is
+repeated.
 
 The recogniser of a shard stays alive in its worker process. The state carries a token, new with every batch: where the
 next batch of the shard comes to a process whose recogniser has that token, nothing is restored. *Not taken*: states by
 what has changed, since a batch touches most entities that pairs keep; states that are written less often, since Spark
 may give the next batch to another process, which would have to repeat all events since.
 
-The state holds the number of shards. A packing task sends shard 0 something in every batch, so that Spark asks shard 0
+The state holds the number of shards. A packing task sends shard 0 something in every batch, so that Spark calls shard 0
 in every batch. A query with another number of shards than its checkpoint would look for the state of most entities in
 the wrong place; it stops here before it has written anything.
 """
@@ -67,13 +68,13 @@ STATE_SETTINGS = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
-    # A batch then writes its changes; the whole is written now and again, behind the query.
+    # A batch then writes its changes; the whole is written now and again, in the background.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
 
 _STATE_DDL = "shards int, shard int, epoch string, heard binary, recogniser binary"
 _ROUTE = "route"
-_TOKEN = "token"  # in the epoch of a state: tells which recogniser has it
+_TOKEN = "token"  # in the epoch of a state: identifies the recogniser that has it
 _SPOKE = "spoke"  # in the epoch of a state: when each partition of a data frame last had events
 ALIVE = 16  # recognisers that a worker process keeps
 
@@ -91,13 +92,13 @@ class ShardQuery:
     """What all shards of a query share; it is pickled."""
 
     n_shards: int
-    order: Callable[[int], ShardPatterns]  # by version
+    order: Callable[[int], ShardPatterns]  # the patterns by version
     episodes: bool
     idle_s: float | None = None  # measured by the operator itself, where no epochs are sent
     listens: bool = False  # whether the epochs name the silent entities
-    name: str = ""  # of the stream, in a process that has recognisers of several
+    name: str = ""  # the stream's name, in a process that has recognisers of several
     overflow: Overflow | None = None  # where a shard puts results that are too large for Spark
-    has_all: bool = False  # whether the last shard has all events, and the others only what goes by entity
+    has_all: bool = False  # whether the last shard has all events, and the others only what runs by entity
 
     @property
     def step_ms(self) -> int:
@@ -129,7 +130,7 @@ def recognise_by_shard(events: DataFrame, shards: ShardQuery) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class PackedFrom:
-    """Where a packing task has its events from, and the second in which each partition of the log last had some."""
+    """The partition that a packing task reads, and the second in which each partition of the log last had events."""
 
     task: int = 0
     partition: str = ""
@@ -146,7 +147,7 @@ def epoch_parcel(shard: int, epoch: Epoch, clock_s: int = 0, packed: PackedFrom 
 
 
 def _step(shards: ShardQuery, arrived: list[Parcel], state: GroupState) -> Iterator[Parcel]:
-    """The detections of a shard in what has arrived; its state is passed on after the last parcel."""
+    """The detections of a shard in what has arrived; passes its state on after the last parcel."""
     before = state.get if state.exists else None
     if before is not None and before[0] != shards.n_shards:
         raise DataError(
@@ -160,7 +161,7 @@ def _step(shards: ShardQuery, arrived: list[Parcel], state: GroupState) -> Itera
     order = shards.order(now.version)
     recogniser = _recogniser(shards, order, shard, before, was, now)
     joined = None if not shards.has_all else schema_of_all(order.patterns, by_stream(order.patterns, order.schema))
-    group = int(shards.has_all and shard == shards.n_shards - 1)  # only those by entity count the events
+    group = int(shards.has_all and shard == shards.n_shards - 1)  # only the shards by entity count the events
     result = TaskResult(recogniser.inner, f"shard-{shard}", group, shard, shards.episodes, joined=joined)
     others = (one for one in arrived if one.kind not in ("events", "epoch", "packed"))
     yield from sorted(others, key=lambda one: one.number)  # a shuffle keeps no order
@@ -169,7 +170,7 @@ def _step(shards: ShardQuery, arrived: list[Parcel], state: GroupState) -> Itera
         for detections in _followed(recogniser, spoke_s, now):
             yield from result.take(detections)
     for stream, partition, events, reached_s in _in_parts(arrived, order.patterns):
-        if stream is not None and stream not in recogniser.streams:  # that nothing here reads
+        if stream is not None and stream not in recogniser.streams:  # nothing here reads that stream
             continue
         for batch in in_arrival_order(events):
             yield from result.feed(Block([batch]), partition, stream)
@@ -223,7 +224,7 @@ def names_here(patterns: CompiledPatterns, *, has_all: bool) -> tuple[str, ...]:
 
 
 def columns_of_all(patterns: CompiledPatterns, stream: str) -> list[str]:
-    """The columns of a stream that the shard which has all events asks for; none where it does not read the stream."""
+    """The columns of a stream that the shard with all events reads; none where it does not read the stream."""
     selected = patterns.part(names_here(patterns, has_all=True))
     return list(wanted_by_stream(selected)[stream].names) if stream in selected.by_stream else []
 
@@ -264,7 +265,7 @@ def _packed(arrived: list[Parcel]) -> dict[int, str]:
 
 
 def _followed(recogniser: StreamRecogniser, spoke_s: Mapping[str, int], now: Epoch) -> Iterator[Detections]:
-    """What is decided once the clocks of the streams know their partitions, and which of them are away."""
+    """Tells the clocks of the streams their partitions, and which of them are away; yields what that decides."""
     several = has_several(recogniser.inner.patterns)
     for name in recogniser.streams:
         own = {one: last_s for one, last_s in spoke_s.items() if not several or stream_of(one) == name}

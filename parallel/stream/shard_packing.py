@@ -30,8 +30,8 @@ from wayeb_py.tally import Tally
 
 
 class ShardPacker:
-    """Packs the events of one task for all shards: by entity, and once more for the last where it `has_all`, with the
-    `columns` that it asks for (none: it does not read the stream)."""
+    """Packs the events of one task for all shards: by entity, and again for the last where it `has_all`, with the
+    `columns` that it reads (none: it does not read the stream)."""
 
     def __init__(
         self, stream: m.Stream, task: int, n_shards: int, has_all: bool, rows: int = STREAMED_ROWS,
@@ -66,7 +66,7 @@ class ShardPacker:
 
 
 def pack_range(context: StreamContext, spec: TaskSpec, n_shards: int, has_all: bool = False) -> Iterator[Parcel]:
-    """The parcels of a task whose events are recognised elsewhere: by entity, and once more for the last shard where it
+    """The parcels of a task whose events are recognised elsewhere: by entity, and again for the last shard where it
     `has_all`."""
     from wayeb_py.parallel.stream.shard_operator import (  # for start-up time, as in `task`
         PackedFrom,

@@ -47,7 +47,7 @@ class SnapshotKeeper:
         self.recogniser.note_changes()
         self._changes: Snapshot | None = None
         self._whole: Snapshot | None = None
-        self._n_entities = 0  # of what is prepared
+        self._n_entities = 0  # entities in the prepared state
 
     @classmethod
     def of_chain(cls, recogniser: StreamRecogniser, chain: SnapshotChain) -> SnapshotKeeper:
@@ -91,7 +91,7 @@ class SnapshotKeeper:
         self.recogniser.settle()
 
     def put(self, snapshots: Snapshots, group: int, partition: str, point: SnapshotPoint) -> None:
-        """The same, where the recogniser goes on meanwhile and was settled when the snapshot was prepared."""
+        """As `write`, where the recogniser continues meanwhile and was settled when the snapshot was prepared."""
         if self._changes is not None:
             assert self.kept is not None
             snapshots.write_changes(group, partition, point, Changed(self.kept.root, self.kept.at, self._changes))

@@ -8,7 +8,7 @@ input has ended. Spark writes the offset before the batch runs, so it can repeat
 Spark starts a Python process for each stream that only plans; so this module and those that it imports load the engine
 where a task first needs it: the process starts in half the time.
 
-*Not taken*: Spark's Kafka and file sources with a stateful operator behind them (see `dataframe`), which turn every
+*Not taken*: Spark's Kafka and file sources with a stateful operator after them (see `dataframe`), which turn every
 event into a row of the JVM and back.
 """
 
@@ -42,16 +42,16 @@ SOURCE = "wayeb_chained"
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What the source has to know; it travels as an option of Spark's."""
+    """What the source has to know; it travels as a Spark option."""
 
     context: StreamContext
-    version: int  # of the batches that are planned from now on
+    version: int  # the version for batches that are planned from now on
     origin: Offsets  # where reading began; a partition that came later begins at 0
-    max_rows: int | None  # of a batch, over all partitions
+    max_rows: int | None  # the most rows of a batch, over all partitions
     idle_s: float | None
     ends: bool  # whether the input has ended once everything available is read
-    shards: int = 0  # that events are packed for, to be recognised behind the source; 0: in the source
-    readers: int = 0  # tasks that pack a batch, whatever the log's partitions; 0: one a partition
+    shards: int = 0  # shards that events are packed for, to be recognised after the source; 0: in the source
+    readers: int = 0  # tasks that pack a batch, whatever the log's partitions; 0: one for each partition
     gauge: GaugeOptions | None = None  # where it notes for how long the log waited
     has_all: bool = False  # whether the last shard has all events, and the others have them by entity
     clocked: bool = False  # whether a clock over the log's partitions has to know which of them are silent

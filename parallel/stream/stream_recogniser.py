@@ -45,11 +45,11 @@ class StreamRecogniser:
             self.inner.bind(own, name)
             self.streams[name] = self.inner.of(name)
         self._parts = (whole or patterns).by_stream
-        self._operator = next(iter(self.streams.values()))  # the only one, where changes are noted
+        self._operator = next(iter(self.streams.values()))  # the only stream, where changes are noted
         self.heard_of = {name: np.zeros(0, dtype=np.int64) for name in self.streams}
         if snapshot is not None:
             self._restore_heard(snapshot.heard)
-        self._n_heard = len(self.heard)  # when the state was last kept
+        self._n_heard = len(self.heard)  # how many were heard of when the state was last kept
 
     @property
     def entities(self) -> Entities:
@@ -69,7 +69,7 @@ class StreamRecogniser:
         return Snapshot(self.inner.save(), self._saved_heard())
 
     def _saved_heard(self) -> bytes:
-        """The times of one stream as they are; of several, each after its length, in the order of the file."""
+        """The times of one stream as they are; for several streams, each after its length, in the order of the file."""
         if len(self.heard_of) == 1:
             return self.heard.tobytes()
         parts = [heard.tobytes() for heard in self.heard_of.values()]

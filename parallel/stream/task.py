@@ -39,10 +39,10 @@ class StreamContext:
     """What all tasks of a running stream share."""
 
     log: Log
-    folder: Path  # of the checkpoint; shared by driver and executors
+    folder: Path  # the checkpoint's folder; shared by driver and executors
     episodes: bool
     listens: bool  # whether the state holds the second of each entity's last event
-    stream_id: str = ""  # tells a stream from an older one in the folder, which processes may still remember
+    stream_id: str = ""  # distinguishes a stream from an older one in the folder, which processes may still remember
     no_pickle: bool = False  # whether functions in the checkpoint are refused
 
     @property
@@ -67,8 +67,8 @@ class TaskSpec:
     origin: int  # where the partition began to be read, without any state
     before: Epoch
     after: Epoch
-    planned_s: tuple[int, int] = (0, 0)  # by the wall clock: the batch before, and this one
-    spoke_s: Mapping[str, int] = field(default_factory=dict)  # by the same: when each partition last had events
+    planned_s: tuple[int, int] = (0, 0)  # by the wall clock: the previous batch, and this one
+    spoke_s: Mapping[str, int] = field(default_factory=dict)  # by the wall clock: when each partition last had events
 
 
 _alive: OrderedDict[tuple[Path, str, int, str], tuple[SnapshotPoint, SnapshotKeeper]] = OrderedDict()
@@ -137,7 +137,7 @@ def _take_alive(context: StreamContext, spec: TaskSpec) -> SnapshotKeeper | None
             return None
         try:
             keeper.follow(changes, start)
-        except DataError:  # then from the files alone
+        except DataError:  # the files alone serve then
             return None
     return keeper
 

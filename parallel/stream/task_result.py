@@ -3,7 +3,7 @@
     block ──▶ recogniser ──▶ detections or episodes (with their ids) · aside (packed NDJSON) · counts (JSON)
 
 Counts belong to this result alone, whatever the recogniser has seen before: added up over the committed results they
-are exact, however often Spark repeated a task. `entities` and `state_bytes` are levels, not increments: the last one of
+are exact, however often Spark repeated a task. `entities` and `state_bytes` are gauges, not increments: the last one of
 a partition and group holds.
 
 Where several groups of patterns read the same events, only the first counts events, late and bad ones.
@@ -34,12 +34,13 @@ if TYPE_CHECKING:
 
 PARCEL_ROWS = 1 << 16
 MOST_PARCEL_ROWS = 2 * PARCEL_ROWS
-MOST_FOUND = 1 << 21  # at once
+MOST_FOUND = 1 << 21  # detections found at once
 ASIDE_BYTES = 1 << 20
 
 
 def most_an_event(patterns: CompiledPatterns) -> int:
-    """How many detections an event can complete: one a pattern, and one a place for patterns over places."""
+    """How many detections an event can complete: one for each pattern, and one for each place of patterns over
+    places."""
     places = (pattern.each for pattern in patterns.meaning.patterns)
     return sum(1 if each is None else len(patterns.places(each[1]).names) for each in places)
 
@@ -53,7 +54,7 @@ def count_block(tally: Tally, block: Block) -> None:
 
 
 def task_counts(partition: str, group: int, tally: Tally) -> dict[str, Any]:
-    """The counts of a task, as they travel to the driver, perhaps with times and places in the log."""
+    """The counts of a task, as they travel to the driver, perhaps with times and offsets in the log."""
     return {"partition": partition, "group": group, **tally.to_json(), "set_aside": tally.set_aside}
 
 
@@ -68,7 +69,7 @@ class TaskResult:
         split: int,
         episodes: bool,
         clock: Clock = SYSTEM,
-        joined: DetectionSchema | None = None,  # of all patterns, where the recogniser has only some
+        joined: DetectionSchema | None = None,  # the schema of all patterns, where the recogniser has only some
     ) -> None:
         self._joined = joined
         self.recogniser = recogniser
@@ -145,7 +146,7 @@ class TaskResult:
             yield from self._pack_aside()
 
     def finish(self, **levels: Any) -> Iterator[Parcel]:
-        """The rest, and the counts, last of all."""
+        """The remaining parcels, and last of all the counts."""
         yield from self._pack_tables()
         yield from self._pack_aside()
         yield self._parcel("counts", json.dumps(self.counts() | levels).encode())
@@ -173,7 +174,7 @@ class TaskResult:
         if len(ticks.values):
             now = self._clock.wall_s() * ticks.per_unit
             first, last = ticks.values.min(), ticks.values.max()
-            if last > now:  # such a time says nothing of how far the stream is, and would hide all others for years
+            if last > now:  # a time ahead of the clock says nothing, and would hide all others for years
                 self._n_ahead += int((ticks.values > now + AHEAD_S * ticks.per_unit).sum())
                 last = ticks.values[ticks.values <= now].max(initial=first)
             first_s, last_s = float(first) / ticks.per_unit, float(last) / ticks.per_unit

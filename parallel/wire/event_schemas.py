@@ -37,7 +37,7 @@ def join_streams(patterns: CompiledPatterns, schemas: Mapping[str, pa.Schema]) -
 
 
 def by_stream(patterns: CompiledPatterns, schema: pa.Schema) -> dict[str, pa.Schema]:
-    """The types of what is read of each stream, as far as they are known, out of those of all."""
+    """The types of the columns that are read of each stream, as far as they are known."""
     found = {}
     for name, wanted in wanted_by_stream(patterns).items():
         if not has_several(patterns):

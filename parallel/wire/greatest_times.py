@@ -1,4 +1,4 @@
-"""Events of a stream get the greatest time that had arrived before each, as far as one reader has read.
+"""Each event gets the greatest event time that its reader had read before it.
 
 A task that has only some entities of a stream uses this column (`ARRIVED`) to decide which events are late for the
 clock of the whole stream. Readers report how far they got, which covers what other readers read.
@@ -22,7 +22,7 @@ from wayeb_py.kernels.ticks import NEVER
 
 @dataclass(slots=True)
 class GreatestTimes:
-    """The greatest time that one reader has read of a stream, in ticks, of which a second has `per_s`."""
+    """The greatest time that one reader has read of a stream, in ticks; `per_s` ticks are a second."""
 
     stream: m.Stream
     greatest: int = int(NEVER)
@@ -43,7 +43,7 @@ class GreatestTimes:
         return reached[:-1]
 
     def add(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with a column for these times."""
+        """The batch with a column of these times."""
         return batch.append_column(ARRIVED, pa.array(self.before(batch)))
 
     @property
@@ -53,5 +53,5 @@ class GreatestTimes:
 
     @property
     def reached_s(self) -> Fraction | None:
-        """The same in seconds."""
+        """The greatest time in seconds."""
         return None if self.reached is None else Fraction(self.reached, self.per_s)

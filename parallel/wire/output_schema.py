@@ -18,7 +18,7 @@ from wayeb_py.parallel.wire.event_schemas import by_stream, has_several
 
 
 def output_schema(patterns: CompiledPatterns, events: pa.Schema, episodes: bool) -> pa.Schema:
-    """The columns of the patterns' detections in such events (`event_schemas`: of all streams); EventsError or
+    """The columns of the patterns' detections in these events (`event_schemas`: of all streams); EventsError or
     DataError where they cannot run on them."""
     refuse_no_stream(patterns)
     if patterns.clocked or has_several(patterns):
@@ -52,7 +52,7 @@ def refuse_no_stream(patterns: CompiledPatterns) -> None:
 
 
 def refuse_service(patterns: CompiledPatterns, marks: bool = False) -> None:
-    """Raises DataError for clauses about the quality of service that a stream on Spark would silently leave undone;
+    """Raises DataError for clauses about the quality of service that a stream on Spark would silently ignore;
     `marks` says that detections which leave too late are marked."""
     meaning = patterns.meaning
     for stream in meaning.streams:

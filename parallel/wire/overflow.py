@@ -1,6 +1,6 @@
 """What a task finds beyond some megabytes goes to a file; only its location goes through Spark.
 
-    parcels of a task ─┬─▶ the first 4 MB as they are, of the others where they lie ──▶ Spark ──▶ driver ──▶ sink
+    parcels of a task ─┬─▶ the first 4 MB as they are, the locations of the others ──▶ Spark ──▶ driver ──▶ sink
                        └─▶ overflow/SPLIT-….parcels, in the checkpoint ────────────────────────────┘
 
 Spark gathers what a batch found in the heap of one Java process, whatever its size: a thousand events near twenty
@@ -27,7 +27,7 @@ from wayeb_py.files.output.whole_file import telling_faults
 from wayeb_py.parallel.wire.parcel import Parcel
 
 FOLDER = "overflow"
-PASSED_BYTES = 4 << 20  # of a task, through Spark: a batch may have hundreds of them
+PASSED_BYTES = 4 << 20  # what a task sends through Spark: a batch may have hundreds of tasks
 
 
 class Overflow:
@@ -92,7 +92,7 @@ class OverflowLocation:
     """The location of a parcel's payload."""
 
     file: str
-    kind: Any  # a parcel's
+    kind: Any  # the kind of the parcel
     start: int
     n_bytes: int
 

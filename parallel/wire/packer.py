@@ -33,21 +33,21 @@ from wayeb_py.parallel.wire.parcel import Parcel, pack, unpack
 from wayeb_py.parallel.wire.routing import Routing
 from wayeb_py.parallel.wire.shards import cut
 
-GATHERED_ROWS = 1 << 19  # cut at a time; a parcel has as many by the number of shards
-STREAMED_ROWS = 1 << 17  # the same in a stream, whose batches share a machine with one another
-OPENED_ROWS = 1 << 16  # at least, where there are as many
-NUMBER_BITS = 32  # of a parcel's number: below the number of the task that packed it
+GATHERED_ROWS = 1 << 19  # rows cut at a time; a parcel has its shard's part of them
+STREAMED_ROWS = 1 << 17  # rows cut at a time in a stream, whose batches share a machine
+OPENED_ROWS = 1 << 16  # the least rows of an opened batch, where there are enough
+NUMBER_BITS = 32  # low bits of a parcel's number, below the number of the task that packed it
 FEW_WORDS = 1 << 10
 PLACE = "__place_"  # columns of places in the source: __place_0, __place_1, …
 
 _METADATA = b"wayeb.places"  # [first, last] place in the parcel
 
-Place = list[Any]  # of whole numbers and texts
+Place = list[Any]  # whole numbers and texts
 
 
 @dataclass(slots=True)
 class Packer:
-    """Packs the events that one task reads; those of a shard that were added earlier are in earlier parcels."""
+    """Packs the events that one task reads; events of a shard that were added earlier are in earlier parcels."""
 
     routing: Routing
     key: str
@@ -80,7 +80,7 @@ class Packer:
             return
         events = _in_order(_with_short_texts(pa.Table.from_batches(self._gathered)))
         self._gathered, self._n_gathered = [], 0
-        for batch in events.to_batches():  # one, but for texts that one array cannot hold
+        for batch in events.to_batches():  # one batch, except for texts that one array cannot hold
             yield from self._cut(batch)
 
     def _cut(self, batch: pa.RecordBatch) -> Iterator[Parcel]:
@@ -93,7 +93,7 @@ class Packer:
 
 
 def in_arrival_order(parcels: Iterable[Parcel]) -> Iterator[pa.RecordBatch]:
-    """The events of one target, of parcels in any order."""
+    """The events of one target, from parcels in any order."""
     tables = [unpack(one.payload) for one in sorted(parcels, key=lambda one: one.number)]
     if not tables or _METADATA not in (tables[0].schema.metadata or {}):
         yield from _joined(tables)
@@ -111,7 +111,7 @@ def open_events(payloads: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
 
 
 def _joined(tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
-    """Small tables that follow each other as one: a batch costs a millisecond, however few events are in it."""
+    """Joins small tables that follow each other: a batch costs a millisecond, however few events it has."""
     opened: list[pa.Table] = []
     n_rows = 0
     for table in tables:

@@ -29,7 +29,7 @@ _IPC = pa.ipc.IpcWriteOptions(compression="lz4")
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """Its content, where it belongs (a shard, a split, a group) and its place in the order there."""
+    """Its content, where it belongs (a shard, a split, a group) and its number in the order there."""
 
     kind: Kind
     split: int

@@ -1,8 +1,8 @@
 """Keys become targets: which task recognises which entity, and with which of the patterns.
 
-There are several shards a worker, so that a heavy one leaves the others time to catch up. An entity that a sample shows
-to be heavier than a shard should be has one of its own. If it would still hold up the rest, several tasks look at it
-with a part of the patterns each.
+There are several shards for each worker, so that a heavy one leaves the others time to catch up. An entity that a
+sample shows to be heavier than a shard should be has one of its own. If it would still hold up the rest, several tasks
+look at it with a part of the patterns each.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Routing:
     targets: tuple[Destination, ...]  # in the order in which they should be started
 
     def targets_by_shard(self) -> list[list[int]]:
-        """For each shard the numbers of its targets."""
+        """The numbers of each shard's targets."""
         found: list[list[int]] = [[] for _ in range(self.n_shards)]
         for number, target in enumerate(self.targets):
             found[target.shard].append(number)

@@ -65,8 +65,8 @@ def cut_by_shard(events: pa.RecordBatch, key: str, n_shards: int) -> Iterator[tu
 
 
 def cut(events: pa.RecordBatch, shards: I32, n_shards: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The same where the shard of each event is known."""
-    # Of 16-bit numbers numpy sorts by radix.
+    """As `cut_by_shard`, where the shard of each event is known."""
+    # numpy sorts 16-bit numbers by radix.
     order = np.argsort(shards.astype(np.int16) if n_shards < 1 << 15 else shards, kind="stable")
     ends = np.cumsum(np.bincount(shards, minlength=n_shards))
     ordered = events.take(pa.array(order))
@@ -78,10 +78,10 @@ def cut(events: pa.RecordBatch, shards: I32, n_shards: int) -> Iterator[tuple[in
 
 
 def routes(n_shards: int) -> list[int]:
-    """For each shard a number that Spark's hash partitioner sends to task `shard`, if there are as many tasks.
+    """[shard]: a number that Spark's hash partitioner sends to task `shard`, if there are as many tasks.
 
-    With fewer tasks that divide the shards each gets as many. Hashing the shards' own numbers would leave every third
-    task without one.
+    With fewer tasks, whose number divides that of the shards, each gets equally many. Hashing the shards' own numbers
+    would leave every third task without one.
     """
     found: dict[int, int] = {}
     candidate = 0

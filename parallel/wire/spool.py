@@ -1,4 +1,4 @@
-"""Bytes that may be needed again: kept in memory while they are few, on disk beyond."""
+"""Keeps bytes that may be needed again: in memory while they are few, on disk beyond."""
 
 from __future__ import annotations
 

@@ -5,9 +5,9 @@
 
 A task that has all events of two entities finds every event of their pair; it needs no other entity. A pair
 belongs to the home of one of the two (`engine/pairs/share`), and no other task looks for it. So an entity's events go
-to its own home, and as a guest to about half the homes of those that it may ever be near; those of an entity that is
-never near another go nowhere. The curve keeps neighbours together, so few events go to two tasks. A harbour with more
-than a task's share is cut like everything else: each of its tasks searches its own share for neighbours of all.
+to its own home, and as a guest to about half the homes of those that it may ever be near; the events of an entity that
+is never near another go nowhere. The curve keeps neighbours together, so few events go to two tasks. A harbour with
+more than a task's share is cut like everything else: each of its tasks searches its own share for neighbours of all.
 
 *Not taken*: each event of a pair found in a cell and sent on by pair, to a second shuffle, which would move the rows of
 both for every event of a pair: where many are near each other these are a hundred times the events.
@@ -28,9 +28,9 @@ from wayeb_py.engine.arrow_values import plain
 from wayeb_py.engine.pairs.share import owner
 from wayeb_py.parallel.batch.several_entities.presence import COARSEST, axes_of, cell_of, coarser, grouped
 
-MOST_TASKS = 62  # a set of them is a number of 64 bits
-MOST_ROWS = 1 << 20  # of all presence together
-AN_EVENT = 11.0  # what an event costs to be sent and put in order, counted in those that may be its neighbours
+MOST_TASKS = 62  # a set of tasks is a number of 64 bits
+MOST_ROWS = 1 << 20  # rows of all presence together
+AN_EVENT = 11.0  # the cost of sending and sorting an event, in units of a possible neighbour
 
 Masks = npt.NDArray[np.int64]
 
@@ -45,7 +45,7 @@ class Tasks:
     _place: dict[object, int] | None = None
 
     def of(self, keys: pa.Array) -> npt.NDArray[np.int64]:
-        """The place of each key; -1 of one that is nowhere."""
+        """The index of each key; -1 for one that is nowhere."""
         words = plain(keys).dictionary_encode()
         places = self._places(words.dictionary)
         codes = words.indices.fill_null(len(places)).to_numpy(zero_copy_only=False)
@@ -76,19 +76,19 @@ class Cells:
         return np.append(tasks.mask, 0)[tasks.of(keys)].astype(np.int64)
 
     def homes(self, stream: str, keys: pa.Array) -> I64:
-        """The home of each entity, by its key; -1 of one that was nowhere."""
+        """The home of each entity, by its key; -1 for one that was nowhere."""
         tasks = self.streams[stream]
         return np.append(tasks.home, -1)[tasks.of(keys)].astype(np.int64)
 
     def gain(self, n_workers: int) -> float:
-        """How much sooner so many workers are done with all tasks than one is that has all: an event that goes to
-        several tasks is work for each of them."""
+        """How much sooner `n_workers` workers are done with all tasks than one worker with one task that has all; an
+        event that goes to several tasks is work for each of them."""
         longest = max(float(self.work.max(initial=0.0)), float(self.work.sum()) / n_workers)
         return self.total / max(1.0, longest)
 
 
 def lay_out(found: Mapping[str, Sequence[tuple[int, pa.Table]]], n_tasks: int) -> Cells:
-    """The tasks for pairs, of what reading tasks found: by stream, how coarse each table is, and the table."""
+    """The tasks for pairs, from what reading tasks found: by stream, how coarse each table is, and the table."""
     n_tasks = max(1, min(n_tasks, MOST_TASKS))
     level = max((level for own in found.values() for level, _ in own), default=0)
     tables = {
@@ -141,7 +141,7 @@ def _hosts(n_tasks: int) -> Masks:
 
 
 class _Sites:
-    """The cells in spans in which anything was, and which are beside each other."""
+    """The cells in spans in which anything was, and their neighbours."""
 
     def __init__(self, cell: I64, span: I64) -> None:
         self._cells, of_cell = np.unique(cell, return_inverse=True)
@@ -179,7 +179,7 @@ class _Sites:
             around[site] += here[other]
             low[site] = np.minimum(low[site], least[other])
             high[site] = np.maximum(high[site], greatest[other])
-        # Neighbouring spans count those again that stay.
+        # Neighbouring spans count entities that stay again.
         return np.maximum(0.0, around / 3 - 1)[self.of_row], (low != high)[self.of_row]
 
     def tasks_near(self, entity: I64, home: I64, n_entities: int) -> Masks:
@@ -195,7 +195,7 @@ class _Sites:
 
 
 def _looked_up(sorted_values: I64, wanted: I64) -> I64:
-    """The place of each value; -1 of one that is not there."""
+    """The index of each value; -1 for one that is not there."""
     at = np.minimum(np.searchsorted(sorted_values, wanted), len(sorted_values) - 1)
     return np.where(sorted_values[at] == wanted, at, -1)
 

@@ -1,8 +1,8 @@
-"""A task that reads events of one stream sends them on: by entity to shards, and to the task that has all.
+"""A task that reads events of one stream sends them by entity to shards, by place, and to the task that has all.
 
     batch ─┬─▶ all columns, by entity ──▶ shards
-           ├─▶ the columns that pairs ask for, to all tasks that need the entity's events ──▶ by place
-           └─▶ the columns that are asked for ──▶ together
+           ├─▶ the columns that pairs read, to all tasks that need the entity's events ──▶ by place
+           └─▶ the columns that are read there ──▶ together
     at the end ──▶ the greatest time that was read, to every target
 
 So a target knows how far each stream reaches, and the greatest time before each of its own events. It learns what
@@ -27,7 +27,7 @@ from wayeb_py.parallel.wire.packer import NUMBER_BITS, Packer
 from wayeb_py.parallel.wire.parcel import Parcel
 from wayeb_py.parallel.wire.routing import Destination, Routing
 
-FIRST = -(1 << 62)  # numbers of what a target has to know before it opens events
+FIRST = -(1 << 62)  # number of a parcel that a target must read before it opens events
 TOGETHER = Routing(1, (), (Destination(0),))
 
 
@@ -59,7 +59,8 @@ def task_of(parcel: Parcel) -> int:
 
 @dataclass(slots=True)
 class Sender:
-    """Sends the events of one reading task, which `number`s it among those of its stream, in the order of arrival."""
+    """Sends the events of one reading task; `number` is its rank among the tasks of its stream, in the order of
+    arrival."""
 
     spec: SeveralSpec
     stream: int

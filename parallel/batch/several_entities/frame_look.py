@@ -1,6 +1,6 @@
-"""A first look at data frames: how many events each stream has, and, for pairs, who was where when.
+"""Scans data frames first: how many events each stream has, and, for pairs, where entities were when.
 
-It reads the frames at once, the few columns that say it; without it pairs and rules of data frames run in one task.
+The scan reads a few columns of the frames at once; without it pairs and rules of data frames run in one task.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FrameLook:
-    """What a look has found: events by stream, and the rows that tell who was where."""
+    """What the scan has found: events by stream, and the rows that say where entities were."""
 
     n_events: Mapping[str, int]
     presence: Sequence[Any]
 
 
 def look_at(frames: Sequence[DataFrame], shared: Shared[SeveralSpec]) -> FrameLook:
-    """Looks at the data frames of all streams, in the order of the streams; runs a job."""
+    """Scans the data frames of all streams, in the order of the streams; runs a job."""
     spec = shared.value
     pairs = pairs_of(spec.patterns_at("by place")) if spec.names.get("by place") else []
     near = {name for each in pairs for name in each.streams}

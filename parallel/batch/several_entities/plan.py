@@ -33,9 +33,9 @@ from wayeb_py.parallel.wire.routing import SHARDS_A_WORKER, Routing, route, rout
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-FROM_EVENTS = 1_000_000  # that are worth a look at who was where when
+FROM_EVENTS = 1_000_000  # events that are worth a presence scan
 TASKS_A_WORKER = 4  # by place: more of them balance better, and send more events twice
-PARTS_A_WORKER = 2  # of a group of rules
+PARTS_A_WORKER = 2  # parts of a group of rules
 LEAST_GAIN = 1.2
 
 
@@ -44,13 +44,13 @@ class SeveralPlan:
     """How a job over several entities runs, and why so."""
 
     placements: tuple[Placement, ...]
-    splits: Mapping[int, tuple[Split, ...]]  # by the place of the stream
+    splits: Mapping[int, tuple[Split, ...]]  # by the number of the stream
     routing: Routing
     n_workers: int
     n_events: int  # by the footers, or guessed from the size
     n_readings: int = 1
     by_place: str = ""  # what was found about pairs
-    rule_groups: tuple[RuleGroup, ...] = ()  # of the rules that run over rows
+    rule_groups: tuple[RuleGroup, ...] = ()  # groups of the rules that run over rows
 
     def __post_init__(self) -> None:
         if self.has_pairs and (self.n_workers < 2 or self.n_events < FROM_EVENTS):
@@ -62,7 +62,7 @@ class SeveralPlan:
         return any(one.where == "by place" for one in self.placements)
 
     def start(self, spark: SparkSession, job_context: schemes.JobContext) -> DataFrame:
-        """The parcels of the job; only a look at who was where when runs at once."""
+        """The parcels of the job; only the presence scan runs at once."""
         spec: Any = job_context.spec
         if self.has_pairs:
             spec = spark.sparkContext.broadcast(self._with_cells(spark, job_context, spec))
@@ -119,25 +119,25 @@ def rules_over_rows(
 
 
 def pairs_together(placements: tuple[Placement, ...], why: str) -> tuple[Placement, ...]:
-    """The same, with pairs in one task."""
+    """The placements, with pairs in one task."""
     return tuple(replace(one, where="together", why=why) if one.where == "by place" else one for one in placements)
 
 
 def names_by_place(placements: tuple[Placement, ...]) -> dict[Where, tuple[str, ...]]:
-    """The patterns and rules that run in each kind of place."""
+    """The patterns and rules that run in each kind of task."""
     wheres: tuple[Where, ...] = ("by entity", "by place", "together")
     return {where: names for where in wheres if (names := tuple(p.name for p in placements if p.where == where))}
 
 
 def with_places(spec: SeveralSpec, plan: SeveralPlan) -> SeveralSpec:
-    """The work of a job with what a plan says of it."""
+    """The spec of a job with what a plan adds to it."""
     return replace(spec, names=names_by_place(plan.placements), routing=plan.routing, rule_groups=plan.rule_groups)
 
 
 def with_cells(
     spec: SeveralSpec, placements: tuple[Placement, ...], rows: Sequence[Any], n_workers: int
 ) -> tuple[SeveralSpec, tuple[Placement, ...], str]:
-    """The work of a job once a look has shown who was where when, where everything runs then, and what was found."""
+    """The spec of a job after the presence scan, where everything then runs, and what the scan found."""
     why = "some speeds would lead around the globe"
     if not any(row.number < 0 for row in rows):
         found: dict[str, list[tuple[int, Any]]] = {}
@@ -159,7 +159,7 @@ def streams_of(readers: Mapping[str, EventReader]) -> tuple[StreamSpec, ...]:
 
 
 def cells_text(cells: Cells) -> str:
-    """What a look at who was where when has shown."""
+    """What the presence scan has shown."""
     fullest = float(cells.work.max(initial=0.0)) / max(1.0, cells.total)
     return (
         f"in {counted(cells.n_tasks, 'task')}, the fullest with {fullest:.0%} of the work of one that has all: "

@@ -1,9 +1,9 @@
-"""Events become who was where when: rows (entity, cell, span of time) with how many events each stands for.
+"""Events become presence: rows (entity, cell, span of time), each with the number of events that it stands for.
 
 Cells are cubes laid through the globe, so that neither poles nor the antimeridian are special; spans are as long as the
 freshness. Two entities that make an event of a pair are, at that time, in the same cell or in neighbouring cells, and
-in the same or in neighbouring spans: a great circle is no shorter than the straight way. Of pairs that are `projected`
-an entity is also wherever its course takes it while it is fresh.
+in the same or in neighbouring spans: a great circle is no shorter than the straight way. In pairs that are `projected`
+an entity also counts wherever its course takes it while it is fresh.
 
 The table uses events as read. Cleaning, deduplication and lateness only remove events, so the table never misses a
 meeting. A table that grows too long is made coarser: cells and spans of twice the size say less, and nothing wrong.
@@ -28,9 +28,9 @@ from wayeb_py.pairs import geometry_kernels as geometry
 from wayeb_py.pairs.layout import points_of
 from wayeb_py.spatial.kernels.index import EARTH_RADIUS_M
 
-MOST_ROWS = 1 << 19  # of a task
+MOST_ROWS = 1 << 19  # rows of one task
 LEAST_SIDE_M, LEAST_SPAN_S = 500.0, 60.0
-MOST_STEPS = 64  # on the way that a course takes
+MOST_STEPS = 64  # marks on the way that a course takes
 AXIS_BITS = 21
 COARSEST = AXIS_BITS - 1  # then everything is in one cell, and there are as many rows as entities
 COLUMNS = ("entity", "cell", "span", "n")
@@ -60,7 +60,7 @@ def pairs_of(patterns: CompiledPatterns) -> list[m.EachPair]:
 
 
 def columns_of(stream: m.Stream, raster: Raster) -> list[str]:
-    """The columns that say who was where when."""
+    """The columns that presence needs."""
     assert stream.key is not None
     assert stream.time is not None
     motion = stream.motion if raster.projected_s and stream.motion is not None else ()
@@ -157,7 +157,7 @@ def grouped(table: pa.Table) -> pa.Table:
 
 
 def coarser(table: pa.Table, n: int) -> pa.Table:
-    """The same with cells and spans of twice the size, so many times."""
+    """The table with the size of cells and spans doubled `n` times."""
     cell, span = (table.column(name).to_numpy() for name in ("cell", "span"))
     arrays = [table.column("entity"), pa.array(_coarser(cell, n)), pa.array(span >> n), table.column("n")]
     return grouped(pa.Table.from_arrays(arrays, names=list(COLUMNS)))

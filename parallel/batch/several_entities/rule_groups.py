@@ -1,9 +1,9 @@
-"""Rules become groups, each with the parts in which its rows meet: by a key that all rows share, or in one part.
+"""Rules become groups, and the rows of a group meet by a key that all its rules share, or in one part.
 
     sizes of tables ─┐
-    keys of a rule  ─┴─▶ the key of which the fewest rows have to be everywhere ──▶ rules of the same key, one group
+    keys of a rule  ─┴─▶ the key with which the fewest rows have to be everywhere ──▶ rules of the same key, one group
 
-A member that a key says nothing of is everywhere where its table is small. Rules that read each other, and rules over
+A member without a key column is in every part if its table is small. Rules that read each other, and rules over
 facts alone, stay together in one part, as does every rule for which no key serves. Rows of detections are few beside
 the events that they were found in, so that even one part has little to do.
 """
@@ -23,7 +23,7 @@ from wayeb_py.dsl.wording import counted
 from wayeb_py.engine.arrival.entities import Entities
 from wayeb_py.engine.rules.inputs import RuleInputs
 
-SMALL_ROWS = 100_000  # that may be in every part
+SMALL_ROWS = 100_000  # rows that may be in every part
 
 Routes = Mapping[str, str | None]
 
@@ -66,7 +66,7 @@ def group_rules(
     patterns: CompiledPatterns, schemas: Mapping[str, pa.Schema], names: Iterable[str], n_parts: int,
     n_events: Mapping[str, int],
 ) -> tuple[RuleGroup, ...]:  # fmt: skip
-    """The groups of the rules of these names, and why each is as it is."""
+    """The groups of the rules with these names, and the reason for each."""
     meaning, wanted = patterns.meaning, set(names)
     rules = [rule for rule in meaning.rules if rule.name in wanted]
     inputs = RuleInputs(patterns, {})
@@ -169,12 +169,12 @@ def _rows(n: int | None) -> str:
 
 
 def _merged(one: RuleGroup, other: RuleGroup) -> RuleGroup | None:
-    """Two groups as one, where tables that both read go the same ways; None where they do not."""
+    """Two groups as one, where tables that both read are dealt alike; None where they are not."""
     if one.n_parts != other.n_parts:
         return None
     if any(other.routes[table] != column for table, column in one.routes.items() if table in other.routes):
         return None
-    if one.n_parts > 1 and one.why != other.why:  # each says what it chose
+    if one.n_parts > 1 and one.why != other.why:  # each group says what it chose
         return None
     read = tuple(dict.fromkeys((*one.read, *other.read)))
     why = one.why if one.why == other.why else f"{one.why}; {other.why}"

@@ -1,4 +1,4 @@
-"""Rows that tasks make for rules are dealt to the parts of the rules' groups, and matched there.
+"""Deals the rows that tasks make for rules to the parts of the rules' groups, and matches them there.
 
     a target's rows by table ──by the value of the key, or to every part──▶ parcels ──▶ in the order of time ──▶ matches
 
@@ -34,8 +34,8 @@ from wayeb_py.parallel.wire.parcel import Parcel, pack, unpack
 from wayeb_py.parallel.wire.shards import shard_of
 from wayeb_py.parallel.wire.spool import Spool
 
-GATHERED_ROWS = 1 << 16  # of a table, before they are packed
-STEP_ROWS = 1 << 17  # that enter a network at a time
+GATHERED_ROWS = 1 << 16  # rows of a table that are gathered before they are packed
+STEP_ROWS = 1 << 17  # rows that enter a network at a time
 TARGET_BITS = 40  # below the number of a target, the number of its parcel
 _TABLE, _TICKS = b"table", b"ticks_per_s"
 _TIME, _VALUE = "t ", "v "

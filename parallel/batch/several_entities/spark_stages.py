@@ -1,4 +1,4 @@
-"""Reading tasks and targets as Spark runs them: parcels of events are moved once, each target's tasks recognise.
+"""Two Spark stages: tasks that read send parcels of events, tasks that receive them recognise.
 
 splits of each stream ──▶ parcels by target ──repartition, in the order of arrival──▶ targets ──▶ what was found
 """
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 def read_files(
     spark: SparkSession, job_context: JobContext, spec: Shared[SeveralSpec], splits: Mapping[int, Sequence[Split]]
 ) -> DataFrame:
-    """The parcels of all splits, by the places of their streams; there is one even where there is nothing to read."""
+    """The parcels of all splits, by the numbers of their streams; there is one even where there is nothing to read."""
     tasks = [(stream, number) for stream, own in splits.items() for number in range(len(own))]
 
     def read(place: int) -> Iterator[Parcel]:
         work = spec.value
-        accounts = work.n_targets  # the place for rows that are no events: they pass the second stage untouched
+        accounts = work.n_targets  # the target for rows that are no events: they pass the second stage untouched
         if not tasks:
             yield from (Parcel("reached", target, FIRST, b"[0, null, 1]") for target in range(work.n_targets))
             return
@@ -69,7 +69,7 @@ def read_files(
 def survey(
     spark: SparkSession, job_context: JobContext, spec: Shared[SeveralSpec], splits: Mapping[int, Sequence[Split]]
 ) -> DataFrame:
-    """Who was where when, as parcels by stream: a reading of the few columns that say it."""
+    """Presence as parcels by stream, from the few columns that it needs."""
     raster = Raster.of(pairs_of(spec.value.patterns_at("by place")))
     read = {name for each in pairs_of(spec.value.patterns_at("by place")) for name in each.streams}
     tasks = [
@@ -108,7 +108,7 @@ def survey(
 
 
 def read_frames(frames: Sequence[DataFrame], spec: Shared[SeveralSpec]) -> DataFrame:
-    """The parcels of data frames, one a stream, in the order of their partitions."""
+    """The parcels of data frames, one for each stream, in the order of their partitions."""
 
     def parcels_of(stream: int, frame: DataFrame) -> DataFrame:
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -136,7 +136,7 @@ def recognised(
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         incoming = (parcel for batch in batches for parcel in from_batch(batch))
-        # Usually one target a task; but Spark may put several together.
+        # Usually each task has one target, but Spark may join several.
         for target, own in groupby(incoming, key=lambda parcel: parcel.split):
             results = run_target(shared.value, target, own) if target < n_targets else own  # noqa: B031 (one of the two)
             for parcel in errors.caught(target, results):

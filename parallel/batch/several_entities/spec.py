@@ -1,13 +1,13 @@
 """What all tasks of a job over several entities share: streams, patterns, and which of them run where.
 
     by entity   shards, each with all events of its entities and all columns
-    by place    shards, each with all events of entities that may be near others, and the columns that pairs ask for
-    together    one task, with all events and only the columns that what runs there asks for
+    by place    shards, each with all events of entities that may be near others, and the columns that pairs read
+    together    one task, with all events and only the columns that are read there
 
-Rules may run in a second stage: where events are, only their rows are made, and they are matched in the parts of
-groups (`rule_groups`). The parts are numbered after the targets, with one number between them for what is counted.
+Rules may run in a second stage: the tasks with events only make their rows, which are matched in the parts of
+groups (`rule_groups`). The parts are numbered after the targets, with one number between them for counts.
 
-One kind of place accounts for the events: it counts them, and sets aside those that are late. That is `by entity` where
+One kind of task accounts for the events: it counts them, and sets aside those that are late. That is `by entity` where
 anything runs there, since its tasks have all columns, or else `together`, where all events are.
 """
 
@@ -35,7 +35,7 @@ from wayeb_py.parallel.batch.task import JobSpec
 from wayeb_py.parallel.spark.pattern_bundle import KEPT, open_patterns
 from wayeb_py.parallel.wire.routing import Routing
 
-STREAM_BITS = 20  # of a reading task's number: below the number of its stream
+STREAM_BITS = 20  # low bits of a reading task's number, below the number of its stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +49,15 @@ class StreamSpec:
 
 @dataclass(frozen=True, slots=True)
 class SeveralSpec(JobSpec):
-    """The work of a job over several entities; `names` are the patterns and rules that run in each kind of place."""
+    """The work of a job over several entities; `names` are the patterns and rules that run in each kind of task."""
 
     streams: tuple[StreamSpec, ...] = ()
     names: Mapping[Where, tuple[str, ...]] = field(default_factory=dict)
-    joined: DetectionSchema | None = None  # of all detections
+    joined: DetectionSchema | None = None  # the columns of all detections
     plans: Mapping[str, str] = field(default_factory=dict)  # orders of joins, by rule
-    routing: Routing | None = None  # of entities
+    routing: Routing | None = None  # how entities are routed
     cells: Cells | None = None  # where the events of entities go for pairs
-    rule_groups: tuple[RuleGroup, ...] = ()  # of rules whose rows are moved once more
+    rule_groups: tuple[RuleGroup, ...] = ()  # groups of rules whose rows are moved again
 
     @property
     def whole(self) -> CompiledPatterns:
@@ -65,7 +65,8 @@ class SeveralSpec(JobSpec):
 
     @property
     def n_shards(self) -> int:
-        """How many targets have events by entity; those by place come after them, and then the one that has all."""
+        """How many targets have events by entity; the targets by place come after them, and then the one that has
+        all."""
         assert self.routing is not None
         return len(self.routing.targets) if self.accounts("by entity") else 0
 
@@ -75,7 +76,7 @@ class SeveralSpec(JobSpec):
         return self.cells.n_tasks if self.cells is not None and self.names.get("by place") else 0
 
     def moved(self, where: Where) -> tuple[str, ...]:
-        """The rules whose rows are made, as far as they can be, in a kind of place, and matched elsewhere."""
+        """The rules whose rows a kind of task makes, as far as it can, and that are matched elsewhere."""
         names = {name for group in self.rule_groups for name in group.read}
         if not names:
             return ()
@@ -93,7 +94,7 @@ class SeveralSpec(JobSpec):
         )
 
     def runs(self, where: Where) -> bool:
-        """Whether anything happens in a kind of place."""
+        """Whether a kind of task has anything to do."""
         return bool(self.names.get(where) or self.moved(where))
 
     @property
@@ -112,7 +113,7 @@ class SeveralSpec(JobSpec):
         )
 
     def patterns_matched(self, group: RuleGroup) -> CompiledPatterns:
-        """The rules of a group, with those that they read, as the only ones that are reported: streams that they do
+        """The rules of a group, with those that they read; only the group's own are reported. Streams that they do
         not read stay, since times are counted in the finest unit of all."""
         whole = self.whole
         hidden = {rule.name for rule in whole.meaning.rules} - set(group.names)
@@ -138,7 +139,8 @@ class SeveralSpec(JobSpec):
         return PairShare(target - self.n_shards, self.cells.homes)
 
     def patterns_at(self, where: Where) -> CompiledPatterns:
-        """The patterns and rules that run in a kind of place, with those that they read, and what makes rows there."""
+        """The patterns and rules that run in a kind of task, with those that they read, and those that make rows
+        there."""
         names, moved = self.names.get(where, ()), self.moved(where)
         whole = self.whole
         if len(names) == len(whole.names) + len(whole.rule_names):
@@ -146,7 +148,7 @@ class SeveralSpec(JobSpec):
         return _selected(self.patterns, names, moved, "entities" if where == "by entity" else "pairs")
 
     def columns(self, where: Where, stream: StreamSpec) -> list[str]:
-        """The columns of a stream that go to a kind of place; none where nothing there reads it."""
+        """The columns of a stream that a kind of task gets; none where nothing there reads it."""
         if self.accounts(where):
             return list(stream.schema.names)
         part = self.patterns_at(where).by_stream.get(stream.name)
@@ -157,20 +159,20 @@ class SeveralSpec(JobSpec):
         return {name: "sorted" if part.stream.lateness_s is None else "arrival" for name, part in parts.items()}
 
     def carries_arrived(self, stream: str) -> bool:
-        """Whether shards have to know what had arrived in the whole of a stream: some events are late for its clock."""
+        """Whether shards need the times that had arrived in the whole stream: some events are late for its clock."""
         part = self.whole.by_stream[stream]
         return bool(self.n_shards or self.n_cells) and part.stream.lateness_s is not None and bool(part.clocked_needs)
 
 
 @lru_cache(KEPT)
 def _selected(patterns: bytes, names: tuple[str, ...], moved: tuple[str, ...], maker: Maker) -> CompiledPatterns:
-    """Some of the packed patterns, selected once in a process: what they are bound to is kept with them."""
+    """Some of the packed patterns, selected once in a process: their bindings are kept with them."""
     whole = open_patterns(patterns)
     return for_rows(whole, names, moved, maker) if moved else whole.part(names)
 
 
 def schema_of_all(patterns: CompiledPatterns, schemas: Mapping[str, pa.Schema]) -> DetectionSchema:
-    """The columns of all detections in events of such streams; EventsError or DataError where they do not fit."""
+    """The columns of all detections in events of these streams; EventsError or DataError where they do not fit."""
     recogniser = Recogniser(patterns, saves=False)
     for name, schema in schemas.items():
         recogniser.bind(schema, name)

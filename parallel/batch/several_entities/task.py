@@ -1,7 +1,7 @@
 """A target's task: the events of its streams, in the order of arrival, become detections, bad rows and counts.
 
-It runs the recogniser of the in-process engine over what was sent here, as a run over files does: as the events come,
-and once more from the beginning, sorted, where they turn out to be in disorder. Where only some entities are here, what
+It runs the recogniser of the in-process engine over what was sent to it, as a run over files does: as the events come,
+and again from the beginning, sorted, where they turn out to be in disorder. Where only some entities are here, what
 had arrived in a stream and how far it reaches is that of the whole stream.
 """
 

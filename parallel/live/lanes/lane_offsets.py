@@ -1,4 +1,4 @@
-"""Where the lanes of a live stream are becomes a part of its offset, and comes back: lanes are at different places.
+"""How far each lane of a live stream has read becomes part of a batch's offset, and comes back.
 
     {"lanes": [{"names": ["Drifting"], "at": {"0": 1480}}], "from": {"0": [1200, 1190]}, "end": {"0": 1510},
      "replaced": {"0": [[1490, 1491]]}, "decided": [["shed", "0", 1, 1300, 1400]]}
@@ -27,7 +27,7 @@ class LaneOffsets:
     at: tuple[Numbers, ...]  # [lane]
     read_from: dict[str, tuple[int, int]] = field(default_factory=dict)
     end: Numbers = field(default_factory=dict)
-    replaced: dict[str, list[list[int]]] = field(default_factory=dict)  # that wait
+    replaced: dict[str, list[list[int]]] = field(default_factory=dict)  # numbers of replaced events that still wait
     decided: tuple[Made, ...] = ()
 
     @classmethod
@@ -47,7 +47,7 @@ class LaneOffsets:
 
 
 class RangeStarts:
-    """The numbers of the events with which ranges of a log began: where one can read again by numbers."""
+    """The numbers of the events with which ranges of a log began: from there a log can be read again by numbers."""
 
     def __init__(self) -> None:
         self._starts: dict[str, list[tuple[int, int]]] = {}  # offset and number, ascending
@@ -57,7 +57,7 @@ class RangeStarts:
         self._starts.setdefault(source, []).append((offset, number))
 
     def before(self, source: str, number: int) -> tuple[int, int] | None:
-        """The last start at or before an event; forgets those before it."""
+        """The last start at or before an event; forgets earlier ones."""
         starts = self._starts.get(source, [])
         while len(starts) > 1 and starts[1][1] <= number:
             del starts[0]

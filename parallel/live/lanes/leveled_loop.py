@@ -1,16 +1,16 @@
-"""What has arrived is taken by level: the loop of a live stream whose file says what comes first, or what may be left.
+"""Takes what has arrived by level: the loop of a live stream whose file sets priorities, or what may be shed.
 
     log ──▶ ranges ──▶ events that wait ──▶ lane by lane, the most urgent first ──▶ detections out
                                         └── a batch ends ──▶ where each lane is, and what was decided ──▶ `commits`
 
 The loop looks for more between two slices of work, so that a lower lane gives way within a millisecond. What only lower
 lanes read waits in its log while a higher one has work, and is read some milliseconds' worth at a time. A batch ends by
-the clock and not when everything is taken: lanes may be behind, and the next batch goes on from where they are. What
-was decided by the clock is in the batch's offset before anything that depends on it leaves: for an output that takes
-detections at once it is noted before each of them (`batch_ledger`).
+the clock and not when everything is taken: events may still wait for lanes, and the next batch continues from where
+they are. What was decided by the clock is in the batch's offset before anything that depends on it leaves: for an
+output that takes detections at once it is noted before each of them (`batch_ledger`).
 
-While more events wait than `MOST_WAITING` nothing more is read: then the most urgent lane waits for the last, unless
-that sheds.
+While more events wait than `MOST_WAITING`, the loop reads nothing more: then the most urgent lane waits for the last
+one, unless that one sheds.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from wayeb_py.parallel.logs.log import OffsetRange, Offsets
 from wayeb_py.parallel.recovery.offset import Offset
 from wayeb_py.parallel.sinks.sinks import Batch
 
-WORK_S = 0.001  # of work between two looks at what has arrived
+WORK_S = 0.001  # work between two looks at what has arrived
 MOST_WAITING = 500_000  # events
 
 
@@ -57,12 +57,12 @@ class LeveledLoop(Loop):
         note: Callable[[int, Offset], None] | None = None,
         clock: Clock = SYSTEM,
     ) -> None:
-        """`note` keeps how far a batch is, and what was decided since the last note, before something leaves by
+        """`note` keeps how far a batch is, and what was decided since the last note, before anything leaves by
         `prompt`."""
-        self._decided: list[Made] = []  # by the open batch
-        self._n_noted = 0  # of them
+        self._decided: list[Made] = []  # what the open batch has decided
+        self._n_noted = 0  # how many decisions are noted
         self._note = note
-        self._planned = False  # by an earlier run, which has decided everything
+        self._planned = False  # whether an earlier run planned the batch, and decided everything
         self._seen: dict[str, list[tuple[int, float]]] = {}  # offsets up to which a partition went, and when
         self._looked_s = -1.0
         super().__init__(
@@ -157,8 +157,8 @@ class LeveledLoop(Loop):
         return {}
 
     def _wants_more(self, lane: int, partitions: Offsets) -> bool:
-        """Whether partitions are read on though a lane has events of them: newer ones may replace those, and a slice
-        should be full."""
+        """Whether to read more of partitions though a lane has events of them: newer ones may replace those, and a
+        slice should be full."""
         leveled = self.keeper.leveled
         queues = [leveled.sources[partition] for partition in partitions]
         return any(leveled.replaces(queue) for queue in queues) or leveled.waits_for_more(lane)

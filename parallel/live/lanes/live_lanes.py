@@ -3,7 +3,7 @@
     offset of a batch ──▶ states of its lanes ──▶ events that some lane had not taken, read again ──▶ as they waited
 
 A lane's state is a recogniser's, kept under the lane's number as that of a group of patterns is on Spark. Where the
-lanes of a file change (another priority, `--shed`), a pattern goes on with the state of the lane that it was in: its
+lanes of a file change (another priority, `--shed`), a pattern continues with the state of the lane that it was in: its
 new lane has only patterns from there, so that no states have to be joined.
 """
 
@@ -41,7 +41,7 @@ class ServiceOptions:
 
 
 def is_leveled(patterns: Patterns, lanes: Sequence[Lane]) -> bool:
-    """Whether anything is asked of the order or the time in which patterns are recognised."""
+    """Whether the patterns set priorities, validity, shedding or replacement."""
     every: list[m.Pattern | m.Rule] = [*patterns.meaning.patterns, *patterns.meaning.rules]
     services = [one.service for one in every]
     return (
@@ -55,14 +55,14 @@ def is_leveled(patterns: Patterns, lanes: Sequence[Lane]) -> bool:
 def lanes_from(
     patterns: Patterns, service: ServiceOptions, before: Sequence[Sequence[str]] = ()
 ) -> tuple[list[Lane], list[int | None]]:
-    """The lanes of patterns, and the lane that each goes on from: one of those that there were `before`, by name."""
+    """The lanes of patterns, and the earlier lane that each continues: one of those in `before`, by name."""
     whence = {name: nth for nth, names in enumerate(before) for name in names}
     lanes: list[Lane] = []
     sources: list[int | None] = []
     for lane in lanes_of(patterns, service.shed_s if service.sheds else None):
         known = sorted({whence[name] for name in lane.names if name in whence})
         for nth, source in enumerate(known or [None]):
-            # New patterns begin afresh anywhere.
+            # New patterns start empty in any lane.
             own = [name for name in lane.names if whence.get(name, source if nth == 0 else None) == source]
             lanes.append(Lane(lane.level, lane.shed_s, tuple(own)))
             sources.append(source)
@@ -70,7 +70,7 @@ def lanes_from(
 
 
 def lanes_as(patterns: Patterns, service: ServiceOptions, names: Sequence[Sequence[str]]) -> list[Lane]:
-    """Lanes of these names, as an earlier run had them."""
+    """Lanes with these names, as an earlier run had them."""
     own = lanes_of(patterns, service.shed_s if service.sheds else None)
     alike = [next(lane for lane in own if some[0] in lane.names) for some in names]
     return [Lane(one.level, one.shed_s, tuple(some)) for one, some in zip(alike, names, strict=True)]
@@ -129,11 +129,11 @@ class LiveLanes:
     # Where lanes are.
 
     def arrive(self, batch: pa.RecordBatch, stream: str, source: str, arrived_s: float | None = None) -> list[Decision]:
-        """Events join those that wait."""
+        """Adds events to those that wait."""
         return self.leveled.arrive(batch, stream, arrived_s, source)
 
     def note_range(self, offsets: OffsetRange, stream: str) -> None:
-        """A range is about to be read."""
+        """Notes that a range is about to be read."""
         self.starts.note(offsets.partition, offsets.start, self.leveled.source(offsets.partition, stream).end)
 
     def places(self, at: Offsets, decided: Sequence[Made]) -> LaneOffsets:
@@ -174,7 +174,7 @@ class LiveLanes:
         leveled.decided = None
 
     def read(self, offsets: OffsetRange, inputs: Inputs) -> None:
-        """The events of a range arrive."""
+        """Lets the events of a range arrive."""
         stream = inputs.stream_of(offsets.partition)
         self.note_range(offsets, stream)
         for block in inputs.read(offsets, self.types):
@@ -182,7 +182,7 @@ class LiveLanes:
                 self.arrive(batch, stream, offsets.partition)
 
     def go_to(self, places: LaneOffsets) -> Iterator[Left]:
-        """Takes every lane to where it was after a batch, by what that decided."""
+        """Takes every lane to where it was after a batch, by what the batch decided."""
         self.leveled.decided = Decisions.of(places.decided)
         for lane, at in enumerate(places.at):
             for source, number in at.items():
@@ -190,12 +190,12 @@ class LiveLanes:
                     yield left
 
     def continue_numbers(self, before: LiveLanes) -> None:
-        """Goes on with the numbers of lanes that have taken everything."""
+        """Continues the numbers of lanes that have taken everything."""
         for source, queue in before.leveled.sources.items():
             self.leveled.source(source, queue.stream, queue.end)
 
     def repeat(self, before: Offset, after: Offset, origin: Offsets, inputs: Inputs, listens: bool) -> None:
-        """The states after a batch that is done; what it found has been written."""
+        """Brings the states to the end of a batch that is done; what it found has been written."""
         places = LaneOffsets.from_json(after.levels)
         self.leveled.decided = Decisions.of(places.decided)
         for offsets in before.ranges(after, origin):
@@ -239,4 +239,4 @@ class LiveLanes:
         return {source for source, queue in self.leveled.sources.items() if queue.n_waiting(lane)}
 
 
-State = SnapshotKeeper | LiveLanes  # of a file that asks for no levels, and of one that does
+State = SnapshotKeeper | LiveLanes  # the state of a file without levels, and of one with levels
