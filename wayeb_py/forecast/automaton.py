@@ -31,7 +31,7 @@ class DetectingAutomaton:
     """State 0 is where every word begins; `detects[state]`: the pattern is detected at the event that led there."""
 
     name: str
-    fingerprint: str  # of the pattern, its window included
+    fingerprint: str  # of the pattern, including its window
     axes: tuple[Axis, ...]
     symbol_of_cell: I64  # [cell of axis 0, cell of axis 1, …]
     next_state: I64  # [state, symbol]
@@ -47,7 +47,7 @@ class DetectingAutomaton:
         return int(self.next_state.shape[1])
 
     def symbol_texts(self) -> list[str]:
-        """What events each symbol stands for, as a reader of the pattern would say it."""
+        """The events that each symbol stands for, in the words of the pattern."""
         return symbol_texts(self.axes, self.symbol_of_cell, self.n_symbols)
 
 

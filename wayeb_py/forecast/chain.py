@@ -1,8 +1,8 @@
 """An automaton and a suffix tree become one Markov chain: its nodes are a state and a context.
 
-Node 0 is the beginning of a word. Reading a symbol moves both parts, so a node is a function of the node before and the
-symbol: at run time a step is one look-up. Only nodes that some word reaches are made, and their number is bounded: the
-tables of waiting times are solved for all of them at once.
+Node 0 is the beginning of a word. Reading a symbol moves both parts, so a node is a function of the previous node and
+the symbol: at run time a step is one look-up. Only nodes that some word reaches are made, and their number is bounded:
+the tables of waiting times are solved for all of them at once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Chain:
     """Where each symbol leads, how likely it is, and how likely a detection is at the event that led to a node."""
 
     next_node: I64  # [node, symbol]
-    probability: F64  # [node, symbol]; what is missing to 1 is the end of the word
+    probability: F64  # [node, symbol]; the rest up to 1 is the end of the word
     detection: F64  # [node]
     last: I64  # [node]
 

@@ -4,8 +4,8 @@
 
 A context is kept where it was seen often enough and where the gain in likelihood over its suffix pays for the numbers
 that it adds (the Bayesian information criterion). With every suffix and every beginning of a kept context kept as well,
-the longest kept suffix of a word is a function of the one before and the next symbol: the contexts are the states of an
-automaton. How long a context may be is chosen by the log loss over entities that were left out, fold by fold; 0 is
+the longest kept suffix of a word is a function of the previous one and the next symbol: the contexts are the states of
+an automaton. How long a context may be is chosen by the log loss over entities that were left out, fold by fold; 0 is
 independent symbols, 1 a Markov chain where all contexts matter. The trees are those of Ron, Singer and Tishby ("The
 power of amnesia", 1996), as Alevizos, Artikis and Paliouras use them for forecasting ("Complex event forecasting with
 prediction suffix trees", 2022).
@@ -32,7 +32,7 @@ SEEN_ENOUGH = 20
 CLASS_WEIGHT = 10
 
 Numbers = Mapping[Context, I64]
-"""[context][symbol]: how often; the number behind the last symbol is that of words that ended there."""
+"""[context][symbol]: how often; the number after the last symbol counts the words that ended there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def _close(context: Context, kept: set[Context]) -> None:
 
 
 def by_suffix(numbers: Numbers) -> dict[Context, I64]:
-    """The numbers of every suffix of the contexts: of all events before which it stands."""
+    """The numbers of every suffix of the contexts: over all events that it precedes."""
     summed: dict[Context, I64] = {}
     for context, own in numbers.items():
         for length in range(len(context) + 1):
@@ -151,7 +151,7 @@ def smoothed(by_context: Numbers, contexts: Iterable[Context], n_symbols: int) -
 
 
 def _numbers(counts: Counts, n_symbols: int, class_: str | None = None, fold: int | None = None) -> dict[Context, I64]:
-    """What was counted, of all classes and folds or of one."""
+    """What was counted, over all classes and folds or for one."""
     numbers: dict[Context, I64] = defaultdict(lambda: np.zeros(n_symbols + 1, dtype=np.int64))
     for (its_class, its_fold, context, symbol), n in counts.follows.items():
         if class_ in (None, its_class) and fold in (None, its_fold):

@@ -1,8 +1,8 @@
-"""What a history says of one pattern: how often which symbol followed which, and after how long.
+"""Counts what a history says about one pattern: how often which symbol followed which, and after how long.
 
 All of it is whole numbers by key, so the counts of two histories add up exactly, in any order. A context is the last
 symbols before an event, the newest last, at most `order` of them and fewer at the beginning of a word. Entities fall
-into folds by a digest of their key, wherever they are read: what an order predicts of entities that it has not seen is
+into folds by a digest of their key, wherever they are read: what an order predicts for entities that it has not seen is
 measured by leaving out one fold at a time.
 
 Times between events are counted on a fixed grid that is finer where they are short: 8 steps to a doubling, from a
@@ -54,7 +54,7 @@ class Counts:
 
     order: int
     follows: Counter[tuple[str, int, Context, int]] = field(default_factory=Counter)  # class, fold, context, symbol
-    ends: Counter[tuple[str, int, Context]] = field(default_factory=Counter)  # class, fold, context: forgotten then
+    ends: Counter[tuple[str, int, Context]] = field(default_factory=Counter)  # class, fold, last context of a word
     gaps: Counter[tuple[str, int, int, int]] = field(default_factory=Counter)  # class, symbol before, symbol, bin
     matches: Counter[tuple[int, bool]] = field(default_factory=Counter)  # state that detects, within the window
     n_words: int = 0
@@ -69,7 +69,7 @@ class Counts:
         return sorted({key[0] for key in self.follows})
 
     def add(self, other: Counts) -> None:
-        """Adds what another part of the history says; no entity may be in both."""
+        """Adds the counts of another part of the history; no entity may be in both."""
         if other.order != self.order:
             raise ValueError("counts of different orders do not add up")
         self.follows.update(other.follows)

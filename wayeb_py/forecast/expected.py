@@ -1,6 +1,6 @@
 """What a forecast expects after one event: how likely the pattern is, when, and which symbols may come next.
 
-A forecast is one number; the symbols behind it say why: what the last events of the entity were followed by in the
+A forecast is one number; the next symbols say why: what followed the entity's last events in the
 history, how likely each is now, and how likely the pattern is within the horizon once it has come.
 """
 
@@ -23,7 +23,8 @@ LEAST_SHOWN = 0.005  # rarer symbols are left out
 
 @dataclass(frozen=True, slots=True)
 class NextSymbol:
-    """Events of one kind: how likely the next is one, and the pattern then; `detects`: how likely it completes it."""
+    """Events of one kind: how likely the next event is one, and the pattern after it; `detects`: how likely that event
+    completes the pattern."""
 
     text: str
     probability: float

@@ -21,11 +21,11 @@ from wayeb_py.engine.values import Chunk
 from wayeb_py.forecast.symbols import SymbolReader, Walk
 from wayeb_py.forecast.tables import ForecastTables
 
-NAMES = pa.dictionary(pa.int32(), pa.string())  # few of them, in many rows
+NAMES = pa.dictionary(pa.int32(), pa.string())  # a few names, in many rows
 
 
 def forecast_schema(key: pa.DataType, time: pa.DataType) -> pa.Schema:
-    """The columns of a forecast, for events with such keys and times."""
+    """The columns of a forecast, for events with keys and times of these types."""
     return pa.schema(
         [
             ("pattern", NAMES), ("entity", key), ("ts", time), ("seq", pa.int64()), ("probability", pa.float64()),
@@ -119,7 +119,7 @@ class _OneForecast:
         self.reader = SymbolReader(tables.model.automaton, patterns)
         self.walk = Walk(tables.nodes.next_node)
         self._class_of = {class_: number for number, class_ in enumerate(tables.classes, 1)}
-        self._intervals: tuple[int, I64, I64] | None = None  # by ticks per second: [class, node]
+        self._intervals: tuple[int, I64, I64] | None = None  # ticks per second, and first and last by [class, node]
 
     def look_up(self, binding: Binding, cohort: Cohort, chunk: Chunk, rows: Rows, begin: int) -> _LookedUp:
         """The forecasts at the events of a chunk."""
@@ -175,7 +175,7 @@ def _in_order(parts: list[_LookedUp]) -> _LookedUp:
     arrays = {one.name: [getattr(part, one.name) for part in parts] for one in fields(_LookedUp)}
     rows = arrays["row"]
     n_rows = int(max(row[-1] for row in rows)) + 1
-    if all(len(row) == n_rows for row in rows):  # at every event one of each pattern: they lie side by side
+    if all(len(row) == n_rows for row in rows):  # one of each pattern at every event: they lie side by side
         return _LookedUp(**{name: np.stack(own, axis=1).reshape(-1) for name, own in arrays.items()})
     order = np.argsort(np.concatenate(rows), kind="stable")
     return _LookedUp(**{name: np.concatenate(own)[order] for name, own in arrays.items()})

@@ -6,7 +6,8 @@ taken as equally spread, and `lowest` and `highest` round each down or up as far
 these two enclose that of every distribution with the same counts.
 
 A time depends on the symbols before and after it, since letters may look at it (`elapsed() > 30 min`). Where a pair of
-symbols was seen less than ten times in a class, all classes serve; less than ten times there, whatever came before.
+symbols was seen less than ten times in a class, all classes serve; if it was seen less than ten times there, the symbol
+before does not count.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from wayeb_py.forecast.counts import EDGES_MS, Counts
 
 Rounding = Literal["mean", "lowest", "highest"]
 SEEN_ENOUGH = 10
-N_SAMPLES = 8  # points at which a bin's times are taken
+N_SAMPLES = 8  # points at which a bin's times are sampled
 
 
 def gap_steps(
@@ -29,7 +30,7 @@ def gap_steps(
 ) -> F64:
     """steps[symbol before, symbol, k]: the probability that the second comes k steps after the first.
 
-    The symbol before is `n_symbols` at the beginning of a word, where no event is waited for. What is missing to 1 is
+    The symbol before is `n_symbols` at the beginning of a word, where no event is waited for. The rest up to 1 is
     beyond the horizon.
     """
     by_pair: dict[tuple[int, int], Counter[int]] = {}

@@ -10,7 +10,7 @@ from wayeb_py.kernels.compiled import f64, i32, i64, kernel, read_only, u8, u16
 
 @kernel(nb.void(read_only(i32), i32[::1], u8[::1], read_only(i32), nb.int64, i32[::1], i32[::1], i32[::1]))
 def follow(symbol, entity, fresh, next_node, n_symbols, node_of, before, after):  # type: ignore[no-untyped-def]
-    """before[row], after[row] = the node of the entity at its event before, of whichever word, and at this event.
+    """before[row], after[row] = the node of the entity at its previous event, of whichever word, and at this event.
 
     A word begins at node 0, as does an entity without events. `next_node[node * n_symbols + symbol]`; `node_of[entity]`
     is kept from chunk to chunk.
@@ -37,7 +37,7 @@ def follow_likely(  # type: ignore[no-untyped-def]
 ):
     """Steps as `follow` does, and notes the rows and nodes whose probability is large enough; returns how many.
 
-    `probability[class * nodes + node]`; `class_[row]`, or nothing where there is one class.
+    `probability[class * nodes + node]`; `class_[row]`, empty where there is one class.
     """
     n_out = 0
     n_nodes = next_node.shape[0] // n_symbols

@@ -20,12 +20,12 @@ from wayeb_py.forecast.counts import EDGES_MS, N_FOLDS, Context, Counts, bins_of
 from wayeb_py.forecast.symbols import SymbolReader, Walk
 from wayeb_py.kernels.ticks import NEVER
 
-MOST_ENTRIES = 1 << 20  # of the table that follows the last symbols
+MOST_ENTRIES = 1 << 20  # size of the table that follows the last symbols
 USUAL_ORDER = 3
 
 
 def longest_order(automaton: DetectingAutomaton, asked: int | None) -> int:
-    """How many of the last symbols are counted: what is asked for, or else as many as the table has room for."""
+    """How many of the last symbols are counted: `asked`, or else as many as the table has room for."""
     n = automaton.n_symbols
     if asked is not None:
         needed = (n + 1) ** max(asked, 1) * n

@@ -1,7 +1,8 @@
-"""What was learnt of one pattern: counts and the contexts chosen by them, as a file of JSON that a person can read.
+"""What was learnt about one pattern becomes a JSON file that a person can read: counts, and the contexts chosen by
+them.
 
 A model belongs to a pattern by its fingerprint: a pattern that means something else has other symbols, and its model is
-refused. The counts are kept whole, so that models of parts of a history can be added up and chosen anew.
+refused. The counts are kept whole, so that models of parts of a history can be added up and contexts chosen again.
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ def _pairs(own: dict[int, int]) -> list[list[int]]:
 
 
 def _laid_out(told: dict[str, Any]) -> str:
-    """One line a fact, and a line for each entry of a long list."""
+    """The JSON text: a line for each fact, and a line for each entry of a long list."""
     lines = []
     for name, value in told.items():
         if isinstance(value, list) and value and isinstance(value[0], list | str):

@@ -64,7 +64,7 @@ class ForecastOperator:
         return self._recogniser.aside
 
     def bind(self, schema: pa.Schema) -> pa.Schema:
-        """The columns of the forecasts for such events; raises where the patterns do not fit them."""
+        """The columns of the forecasts for events of this schema; raises where the patterns do not fit."""
         self._recogniser.bind(schema)
         time_type = self._recogniser.nothing().to_arrow().schema.field("ts").type
         return forecast_schema(self._recogniser.entities.key_type, time_type)
@@ -128,7 +128,7 @@ def _first(node_of: I32, n: int) -> I32:
 
 
 def _digest(tables: Sequence[ForecastTables]) -> str:
-    """Changes with everything that would give a node another meaning."""
+    """A digest that changes with everything that gives a node its meaning."""
     digest = hashlib.sha256()
     for own in tables:
         digest.update(own.model.automaton.fingerprint.encode())

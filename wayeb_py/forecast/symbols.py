@@ -1,7 +1,7 @@
 """The events of a chunk become the symbols of one pattern, and these the nodes that each entity's word walks through.
 
-The cells of the events are those that recognition has encoded for the same chunk: a symbol costs a look-up an event,
-and no value is computed twice.
+The cells of the events are those that recognition has encoded for the same chunk: a symbol costs one look-up for each
+event, and no value is computed twice.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SymbolReader:
         self.runnable = next(i for i, runnable in enumerate(patterns.runnables) if number in runnable.patterns)
 
     def is_of(self, cohort: Cohort) -> bool:
-        """Whether the pattern is one of a cohort's."""
+        """Whether the pattern belongs to a cohort."""
         return self.runnable in cohort.patterns
 
     def symbols(self, cohort: Cohort, chunk: Chunk) -> I32:

@@ -27,14 +27,14 @@ _EVENTS = re.compile(r"\s*(\d+)\s*events?\s*")
 MOST_EVENTS = 10_000
 USUAL_CONFIDENCE = 0.7
 N_STEPS = 60
-MOST_NUMBERS = 40_000_000  # of one table in the making: nodes by symbols by steps
+MOST_NUMBERS = 40_000_000  # size of one table while it is made: nodes by symbols by steps
 MOST_CLASSES = 200
 SEEN_ENOUGH = 100  # events of a class that has tables of its own
 
 
 @dataclass(frozen=True, slots=True)
 class Horizon:
-    """How far a forecast looks: so long, or so many events; one of them is None."""
+    """How far a forecast looks: a time, or a number of events; one of them is None."""
 
     seconds: Fraction | None = None
     events: int | None = None
@@ -59,7 +59,7 @@ class Horizon:
 
 @dataclass(frozen=True, slots=True)
 class ForecastTables:
-    """What is looked up; row 0 of every table is that of all classes together, the others are `classes` in order.
+    """What a forecast looks up; row 0 of every table is for all classes together, the others are `classes` in order.
 
     `first` and `last` are steps of the horizon, or numbers of events, and -1 where no interval holds enough.
     """

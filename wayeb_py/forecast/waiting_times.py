@@ -47,7 +47,7 @@ def wait_in_time(chain: Chain, gaps: F64) -> F64:
     solver = np.linalg.inv(np.eye(len(hopeful)) - at_once[np.ix_(hopeful, hopeful)])
     for k in range(n_steps + 1):
         known = detected[:, k].copy()
-        if k:  # after j steps an event that does not detect, and k - j more from there
+        if k:  # an event after j steps that does not detect, and k - j more steps from there
             known += np.einsum("nsj,nsj->n", weight[:, :, 1 : k + 1], wait[:, k - 1 :: -1][next_node])
         wait[hopeful, k] = solver @ known
     return np.clip(wait, 0.0, 1.0)
@@ -65,8 +65,8 @@ def _may_detect(chain: Chain) -> Bool:
 
 
 def smallest_intervals(wait: F64, confidence: float) -> tuple[I64, I64]:
-    """The first and the last step of the smallest interval that holds so much of the wait, the earliest of these; -1
-    where all steps together hold less."""
+    """The first and the last step of the smallest interval that holds `confidence` of the wait, the earliest of these;
+    -1 where all steps together hold less."""
     n_nodes, n_steps = wait.shape
     up_to = np.concatenate([np.zeros((n_nodes, 1)), np.cumsum(wait, axis=1)], axis=1)
     first, last = np.full(n_nodes, -1, dtype=np.int64), np.full(n_nodes, -1, dtype=np.int64)

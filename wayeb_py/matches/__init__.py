@@ -1,1 +1,1 @@
-"""Matches beyond their ends: what is measured over their events, and every start of them."""
+"""Matches with more than their ends: measures over their events, and all their starts."""

@@ -15,8 +15,8 @@ class Events:
     ts: I64
     lon: F64
     lat: F64
-    points: F64  # of the unit sphere, one a row
+    points: F64  # points of the unit sphere, one for each row
     speed_m_s: F64
     course: F64
-    rank: I64  # [entity]: keys compare as these do
+    rank: I64  # [entity]: numbers in the order of the keys
     side: U8  # [entity]: whose stream it is, where there are two

@@ -22,16 +22,16 @@ from wayeb_py.pairs.grid_kernels import _direction
 from wayeb_py.spatial.kernels.index import EARTH_RADIUS_M, vector
 
 _READ = _read_only(f64)
-MANY = 1 << 15  # so many entities are not in the cache when an event comes
-AHEAD = 12  # so many rows are looked ahead for them
-# Of Taylor's series: what x^3, x^5, … and x^2, x^4, … are multiplied by.
+MANY = 1 << 15  # with this many entities, their lines are not in the cache when an event comes
+AHEAD = 12  # how many rows ahead they are prefetched
+# Coefficients of Taylor's series: of x^3, x^5, … and of x^2, x^4, …
 _SINE = tuple((-1.0) ** n / math.factorial(2 * n + 1) for n in range(1, 9))
 _COSINE = tuple((-1.0) ** n / math.factorial(2 * n) for n in range(1, 10))
 
 
 @nb.njit(nogil=True, inline="always")
 def _sine_and_cosine(degrees):  # type: ignore[no-untyped-def]
-    """Both of an angle, by Taylor's series around the nearest quarter, to the last digit: several are computed at once,
+    """Sine and cosine, by Taylor's series around the nearest quarter, to the last digit: several are computed at once,
     which calls of the library's functions are not. Multiples of a quarter are exact."""
     quarters = math.floor(degrees * (1.0 / 90.0) + 0.5)
     angle = (degrees - 90.0 * quarters) * (math.pi / 180.0)
@@ -93,7 +93,8 @@ def _toward(lon, lat, other_lon, other_lat):  # type: ignore[no-untyped-def]
 
 @_kernel(nb.void(_READ, _READ, _READ, _READ, _READ, f64[::1], f64[::1]))
 def project(lon, lat, speed, course, age_s, there_lon, there_lat):  # type: ignore[no-untyped-def]
-    """Where an entity is after so long on its course, along the great circle; where it was if its motion is unknown."""
+    """Where an entity is after `age_s` seconds on its course, along the great circle; where it was if its motion is
+    unknown."""
     for row in range(lon.shape[0]):
         there_lon[row], there_lat[row] = lon[row], lat[row]
         angle = speed[row] * age_s[row] / EARTH_RADIUS_M
@@ -196,7 +197,7 @@ def steer(lon, points, speed, course, steering):  # type: ignore[no-untyped-def]
 
 @nb.njit(nogil=True, inline="always")
 def _ask_for(here, kept, at):  # type: ignore[no-untyped-def]
-    """Asks for what `_steered` will read; a row may lie on two lines of the cache."""
+    """Prefetches what `_steered` will read; a row may lie on two lines of the cache."""
     if at >= 0:
         prefetch(here, at * 6)
         prefetch(here, at * 6 + 5)
@@ -231,7 +232,7 @@ def approach_steered(a_at, b_at, a_here, a_kept, b_here, b_kept, distance_m, clo
         a = _steered(a_here, a_kept, a_at[row])
         b = _steered(b_here, b_kept, b_at[row])
         dx, dy, dz = b[0] - a[0], b[1] - a[1], b[2] - a[2]
-        # The plane of the great circle, by its normal; what is exact of it is the difference.
+        # The plane of the great circle, by its normal; the difference of the points is exact.
         nx, ny, nz = a[1] * dz - a[2] * dy, a[2] * dx - a[0] * dz, a[0] * dy - a[1] * dx
         length = math.sqrt(nx * nx + ny * ny + nz * nz)
         away = distance_m[row]
@@ -257,14 +258,14 @@ def gather(values, kept, at, out):  # type: ignore[no-untyped-def]
 
 @_kernel(*(nb.void(_read_only(t), i32[::1], t[::1]) for t in (f64, i64)))
 def keep(values, entity, kept):  # type: ignore[no-untyped-def]
-    """kept[entity] = the last of its values."""
+    """Keeps the last value of each entity: kept[entity]."""
     for row in range(entity.shape[0]):
         kept[np.uint64(entity[row])] = values[row]
 
 
 @_kernel(nb.void(f64[:, ::1], i32[::1], f64[:, ::1]))
 def keep_steering(steering, entity, kept):  # type: ignore[no-untyped-def]
-    """The same of what `steer` makes."""
+    """As `keep`, for what `steer` makes."""
     for row in range(entity.shape[0]):
         e = np.uint64(entity[row])
         for nth in range(6):

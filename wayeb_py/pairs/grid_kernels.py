@@ -33,13 +33,13 @@ from wayeb_py.kernels.ticks import span as _span
 from wayeb_py.spatial.kernels.index import EARTH_RADIUS_M, chords, is_position, metres
 from wayeb_py.spatial.kernels.sphere_grid import around, band_of, cell_of, columns_within, wrapped
 
-TIME, CELL, MARK = 3, 4, 5  # of body, as lines
-NEXT, BEFORE, EDGE, ROW = 12, 13, 14, 15  # of body, as links
+TIME, CELL, MARK = 3, 4, 5  # fields of body, as lines
+NEXT, BEFORE, EDGE, ROW = 12, 13, 14, 15  # fields of body, as links
 PAIR_FIELDS = 8  # six are used; eight, so that no pair lies on two cache lines
-FREE, ENDED, NEEDED, EPOCH = 0, 1, 2, 3  # of counters
-SHORT = 0.01  # of a chord: 64 km
-SMALL = 1024  # so many entities are in the cache anyway
-FAR, NEAR = 16, 8  # so many rows ahead
+FREE, ENDED, NEEDED, EPOCH = 0, 1, 2, 3  # indices of counters
+SHORT = 0.01  # a chord of 64 km
+SMALL = 1024  # this many entities are in the cache anyway
+FAR, NEAR = 16, 8  # rows ahead of the one at hand
 MOST_AHEAD = 4  # cells of a band
 
 floats, longs, ints = f64[::1], i64[::1], i32[::1]
@@ -192,7 +192,7 @@ def _look_ahead(row, entity, lon, lat, height, n_bands, per_degree, wide_of_band
                         j = np.int64(links[_link_of(j, NEXT)])
                     if j >= 0:
                         prefetch(body, j * 8)
-    # Then the pairs of each, one after the other as its list has them.
+    # Then the pairs of each entity, in the order of its list.
     for nth in range(3):
         soon = row + NEAR - 3 * nth
         if soon < entity.shape[0]:
@@ -224,13 +224,13 @@ def meet(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """The events of pairs among the rows from `begin` on: row, slot, rows of a and b, distance, whether a word begins.
 
-    Rows are in order, points[row] on the unit sphere; those without a position are passed over. An entity's row is that
+    Rows are in order, points[row] on the unit sphere; rows without a position are skipped. An entity's row is that
     of its newest event, or -1 - entity where that came before these rows. A slot is a word of a pair: `ended` lists
     those whose word is over, which the caller may put on the stack of `free` ones. steering[entity] is the direction in
     which a projected entity moves and its angle a tick. hit, hit_square, hit_edge are scratch for as many as there are
     entities, `ahead` for the rows that come next; an entity's mark numbers the hits of one event. `rank` orders the
-    keys, `side` says whose stream it is where there are two. Of a band, `per_degree` is how many cells a degree has,
-    and `wide_of_band` by how many degrees the search reaches east and west.
+    keys, `side` names the stream of each entity where there are two. For a band, `per_degree` is how many cells a
+    degree has, and `wide_of_band` by how many degrees the search reaches east and west.
 
     Returns (row to continue from, number written). It stops where `out_row` is full; where `out_row` is too small for
     one event, or slots are too few, it sets counters[NEEDED] to how many it needs.
@@ -306,7 +306,7 @@ def meet(  # type: ignore[no-untyped-def]
                                 if enough < square < beyond and metres(math.sqrt(square)) <= reach_m:
                                     n_hits += 1
                         j = after
-        # Which of them were near at the pair's event before?
+        # Which of them were near at the pair's previous event?
         counters[EPOCH] += n_hits + 1
         base = counters[EPOCH] - n_hits
         for nth in range(n_hits):

@@ -12,12 +12,13 @@ from wayeb_py.arrays import F64, I64
 from wayeb_py.pairs.geometry_kernels import to_points
 from wayeb_py.spatial.sphere_grid import cells_a_degree, degrees_wide, narrowest_of_bands
 
-LINE_BYTES = 64  # of the cache
+LINE_BYTES = 64  # bytes of a line of the cache
 
 
 def lay_out(heights: Sequence[float]) -> tuple[F64, I64, I64, F64, F64]:
-    """Grids of cells so high, in degrees: height and number of bands of each, where each one's bands begin; of every
-    band, how many cells a degree has, and by how many degrees the search from anywhere in it goes east and west."""
+    """Grids of cells with these heights, in degrees: height and number of bands of each grid, where its bands begin;
+    for every band, how many cells a degree has, and by how many degrees the search from anywhere in it goes east and
+    west."""
     narrowest = [narrowest_of_bands(tall) for tall in heights]
     n_bands = np.array([len(bands) for bands in narrowest], dtype=np.int64)
     per_degree = [cells_a_degree(tall, bands) for tall, bands in zip(heights, narrowest, strict=True)]
@@ -27,14 +28,15 @@ def lay_out(heights: Sequence[float]) -> tuple[F64, I64, I64, F64, F64]:
 
 
 def points_of(lon: F64, lat: F64) -> F64:
-    """The points of the unit sphere, one a row."""
+    """The points of the unit sphere, one for each row."""
     points = np.empty((len(lon), 3))
     to_points(lon, lat, flat(points))
     return points
 
 
 def on_lines(shape: tuple[int, int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """An array, not filled, that begins where a line of the cache does: of rows as long as one none lies on two."""
+    """An array, not filled, that begins where a line of the cache does: if rows are as long as a line, none lies on
+    two."""
     size = shape[0] * shape[1] * np.dtype(dtype).itemsize
     room = np.empty(size + LINE_BYTES, dtype=np.uint8)
     begin = -room.ctypes.data % LINE_BYTES
@@ -42,5 +44,5 @@ def on_lines(shape: tuple[int, int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
 
 
 def flat(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The same memory, row after row: kernels know how long a row is."""
+    """The memory of rows as one array, row after row: kernels know how long a row is."""
     return rows.reshape(-1)

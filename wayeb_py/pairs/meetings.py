@@ -4,7 +4,7 @@
 pairs that are near each other; nothing of it depends on how the events are cut into batches. Entities and rows are
 numbers here; `engine.pairs.operator` knows keys and columns.
 
-    rows in order → search (`watches`; `levels` for projected entities) → events of pairs
+    rows in order → search (`reported_search`; `moving_search` if projected) → events of pairs
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class Meetings:
         """The events of pairs among these rows, some at a time.
 
         Rows are in order; `rank[entity]` orders keys; `points` are the positions on the unit sphere, where they are
-        known. The arrays of a `Met` are overwritten by the next. Slots of words that have ended are not reused before
-        `release`.
+        known. The next `Met` overwrites the arrays of the last one. Slots of words that have ended are not reused
+        before `release`.
         """
         if points is None:
             points = points_of(lon, lat)
@@ -118,7 +118,8 @@ class Meetings:
         self._search.settle(entity)
 
     def sweep(self, now: int, *, at_once: bool = False) -> None:
-        """Ends the words that no event up to `now` or later can belong to; costs little an event unless `at_once`."""
+        """Ends the words that no event up to `now` or later can belong to; costs little for each event unless
+        `at_once`."""
         if at_once or self._since_sweep > 4 * (self._search.n_entities + len(self.pairs)):
             self._search.sweep(now)
             self._since_sweep = 0
@@ -138,5 +139,5 @@ class Meetings:
         return self._search.save() | pairs
 
     def restore(self, saved: dict[str, npt.NDArray[Any]]) -> None:
-        """Takes up a saved state; entities and slots keep their numbers."""
+        """Continues from a saved state; entities and slots keep their numbers."""
         self._search.restore(saved)

@@ -1,4 +1,4 @@
-"""The search for entities that move between their events: newest positions in a grid of several levels, state of
+"""Searches for entities that move between their events: newest positions in a grid of several scales, state of
 `grid_kernels`."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from wayeb_py.pairs.layout import flat, lay_out, on_lines
 from wayeb_py.pairs.slots import Slots
 from wayeb_py.spatial.sphere_grid import lowest_cell
 
-WIDER = 1.5  # from one level of the grid to the next
+WIDER = 1.5  # factor from one scale of the grid to the next
 N_COUNTERS = 4
 
 
@@ -25,7 +25,7 @@ class MovingSearch:
 
     def __init__(self, reach_m: float, fresh: int, ticks_per_s: int, two_streams: bool) -> None:
         self.reach_m, self.fresh, self._ticks_per_s, self._two_streams = reach_m, fresh, ticks_per_s, two_streams
-        heights = [lowest_cell(reach_m)]  # the first is for those that stand still
+        heights = [lowest_cell(reach_m)]  # the first is for entities that stand still
         while len(heights) == 1 or heights[-1] < 180.0:
             heights.append(min(heights[-1] * WIDER, 180.0))
         self._grid = lay_out(heights)
@@ -65,7 +65,7 @@ class MovingSearch:
             self._rehash()
 
     def meet(self, row: int, events: Events) -> tuple[int, int]:
-        """The row to go on from, and how many events of pairs were written."""
+        """The row to continue from, and how many events of pairs were written."""
         slots = self.slots
         of_row: tuple[int, int] = grid.meet(
             row, events.entity, events.ts, events.lon, events.lat, flat(events.points), events.speed_m_s,
@@ -106,7 +106,7 @@ class MovingSearch:
         }
 
     def restore(self, saved: dict[str, npt.NDArray[Any]]) -> None:
-        """Takes up a saved state; entities and slots keep their numbers."""
+        """Continues from a saved state; entities and slots keep their numbers."""
         entity, slots = saved["entity"], saved["slot"]
         self.grow(int(entity.max()) + 1 if len(entity) else 0)
         self.slots.restore(slots, saved["a"], saved["b"])

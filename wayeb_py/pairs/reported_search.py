@@ -1,4 +1,4 @@
-"""The search for entities that are where they reported last: each watches those around it, as `watch_kernels` says.
+"""Searches for entities that are where they reported last: each watches those around it, as `watch_kernels` says.
 
 Memory is in proportion to the fresh entities and to the pairs that are, or may soon be, near each other.
 """
@@ -21,8 +21,8 @@ from wayeb_py.pairs.slots import Slots
 from wayeb_py.spatial.kernels.index import EARTH_RADIUS_M
 from wayeb_py.spatial.sphere_grid import LOWEST_CELL, cells_a_degree, degrees_wide, narrowest_of_bands
 
-SLACK = 0.2  # of the reach: how far an entity may be from its anchor
-EXACT = 1e-12  # more than 64 bits lose of a chord
+SLACK = 0.2  # how far an entity may be from its anchor, as a share of the reach
+EXACT = 1e-12  # more than the rounding error of a chord in 64 bits
 
 
 class ReportedSearch:
@@ -47,7 +47,7 @@ class ReportedSearch:
         self._watched: I32 = on_lines((64, lists.ENTRY), np.int32)
         self._mirror: I32 = np.zeros(64, dtype=np.int32)
         self.n_entities = 0
-        self._n_before = 0  # rows of the batches before
+        self._n_before = 0  # rows of earlier batches
         self._waiting: dict[str, npt.NDArray[Any]] | None = None  # a saved state until the first event
 
     @property
@@ -88,7 +88,7 @@ class ReportedSearch:
             watch.rehash(self.n_entities, self._head, self._watches)
 
     def meet(self, row: int, events: Events) -> tuple[int, int]:
-        """The row to go on from, and how many events of pairs were written."""
+        """The row to continue from, and how many events of pairs were written."""
         if self._waiting is not None:
             self._take_up(self._waiting, events)
         row, n_out = watch.meet(
@@ -100,7 +100,7 @@ class ReportedSearch:
         return row, n_out
 
     def _give_room(self) -> None:
-        """Makes the room for lists that a kernel found lacking."""
+        """Makes the room for lists that a kernel lacked."""
         lacking = int(self.slots.counters[lists.LACKING])
         if lacking:
             watched = on_lines((2 * (len(self._watched) + lacking), lists.ENTRY), np.int32)
@@ -132,7 +132,7 @@ class ReportedSearch:
         }
 
     def restore(self, saved: dict[str, npt.NDArray[Any]]) -> None:
-        """Takes up a saved state; entities and slots keep their numbers.
+        """Continues from a saved state; entities and slots keep their numbers.
 
         Who watches whom follows from the positions, and from the order of the keys, which comes with the next event.
         """
@@ -159,17 +159,17 @@ class ReportedSearch:
 
 
 def _chord(way_m: float) -> float:
-    """As a straight line between two points of the unit sphere; 2 from one end of the earth to the other on."""
+    """A way as a chord of the unit sphere; 2 for half the earth's circumference and more."""
     return 2.0 * math.sin(min(way_m / EARTH_RADIUS_M, math.pi) / 2)
 
 
 def _wider(rows: F64, size: int) -> F64:
-    """The same rows, and more of zeros."""
+    """The rows, followed by rows of zeros."""
     wider = on_lines((size, rows.shape[1]), np.float64)
     wider[: len(rows)], wider[len(rows) :] = rows, 0.0
     return wider
 
 
 def _views(rows: F64) -> tuple[F64, I64, I32]:
-    """The same memory as kernels see it: as it is, as whole numbers, and as those of half the size."""
+    """The memory of rows as kernels see it: as floats, as whole numbers, and as whole numbers of half the size."""
     return flat(rows), flat(rows.view(np.int64)), flat(rows.view(np.int32))

@@ -17,7 +17,7 @@ LEAST_SLOTS = 64
 class Slots:
     """A slot is a word of a pair while it lasts: pairs[slot] begins with a and b, and with -1 where it is free.
 
-    `counters` begins with those of all searches (`grid_kernels`), and goes on with `n_more` of the search's own. A
+    `counters` begins with those of all searches (`grid_kernels`), followed by `n_more` of the search's own. A
     slot whose word has ended is not given away again before `release`.
     """
 
@@ -31,13 +31,13 @@ class Slots:
         self.make(LEAST_SLOTS)
 
     def make(self, size: int) -> None:
-        """Makes room for so many."""
+        """Makes room for `size` slots."""
         known = len(self.pairs)
         pairs = on_lines((size, self._fields), np.int32)
         pairs[:known], pairs[known:] = self.pairs, -1
         n_free = int(self.counters[FREE])
         free: I32 = np.empty(size, dtype=np.int32)
-        free[: size - known] = np.arange(known, size)[::-1]  # below those that were free before
+        free[: size - known] = np.arange(known, size)[::-1]  # below the slots that were free before
         free[size - known : size - known + n_free] = self.free[:n_free]
         self.counters[FREE] += size - known
         ended: I32 = np.empty(size, dtype=np.int32)
@@ -46,7 +46,7 @@ class Slots:
         self.pairs, self.free, self.ended = pairs, free, ended
 
     def make_for(self, needed: int) -> None:
-        """Makes room for an event that may belong to so many pairs."""
+        """Makes room for an event that may belong to `needed` pairs."""
         if needed > len(self.out.row):
             self.out = make_out(2 * needed)
         if needed > self.counters[FREE]:
@@ -64,7 +64,7 @@ class Slots:
         self.counters[ENDED] = 0
 
     def restore(self, slots: I32, a: I32, b: I32) -> None:
-        """Takes up words; all other slots are free."""
+        """Restores words; all other slots are free."""
         if len(slots) and slots.max() >= len(self.pairs):
             self.make(2 * (int(slots.max()) + 1))
         self.pairs[slots, 0], self.pairs[slots, 1] = a, b

@@ -5,9 +5,9 @@ An entity has an **anchor**, a point near it: some steps ahead on its way, so th
 it. When the entity is farther from its anchor than its *slack*, it gets a new anchor. Two entities watch each other if
 their anchors are no farther apart than the reach plus both slacks. By the triangle inequality, an entity's list then
 holds everything within reach. One that goes far between two events has no slack: it searches at every event. The grid
-holds anchors; only
-an entity that gets a new one searches it. A list lies in one piece, and holds whether the pair's word goes on, so that
-an event costs a distance for each entry and no search. Vessels that report every ten seconds get a new anchor at every
+holds anchors; only an entity that gets a new one searches it. A list lies in one piece, and holds whether the pair's
+word goes on, so that an event costs a distance for each entry and no search. Vessels that report every ten seconds get
+a new anchor at every
 seventh event, for a reach of a kilometre.
 
 An anchor ahead lies a hair outside the unit sphere, never inside: the directions of two such points are no farther
@@ -68,8 +68,8 @@ from wayeb_py.pairs.watch_list_kernels import (
 from wayeb_py.spatial.kernels.index import chords, is_position, metres
 from wayeb_py.spatial.kernels.sphere_grid import around, band_of, cell_of, columns_within, wrapped
 
-FEW_STEPS = 1.0  # of the slack: one that goes so far at a time has none
-LEAD, MOST_STEPS = 0.9, 16.0  # an anchor is so much of the slack ahead, and no more steps than this
+FEW_STEPS = 1.0  # share of the slack: an entity that moves farther between two events gets none
+LEAD, MOST_STEPS = 0.9, 16.0  # how far ahead an anchor lies: a share of the slack, and at most this many steps
 SMALL = 65536  # with no more entities than these, prefetching costs more than it saves
 FAR, NEAR, SOON, LAST = 24, 14, 7, 3  # rows ahead of the one at hand
 MOST_AHEAD = 4  # cells of a band
@@ -78,13 +78,13 @@ MOST_AHEAD = 4  # cells of a band
 class Anchors(NamedTuple):
     """The grid of anchors, and how far an entity may be from its own."""
 
-    reach: float  # this and the next are chords
+    reach: float  # chord; the next field is one too
     slack: float
-    height: float  # of a cell, in degrees
+    height: float  # height of a cell, in degrees
     n_bands: int
-    per_degree: F64  # [band]: cells a degree
-    radius: F64  # of a search, in degrees, by how many of two entities have slack
-    wide: F64  # [how many * n_bands + band]: by how many degrees it goes east and west
+    per_degree: F64  # [band]: cells in a degree
+    radius: F64  # radius of a search in degrees, by how many of two entities have slack
+    wide: F64  # [how many * n_bands + band]: degrees that a search goes east and west
     head: I32  # [bucket]: an entity, or -1
 
 
@@ -143,7 +143,7 @@ def _anchor(e, slack, lon, lat, x, y, z, rank, side, two_streams, w, grid):  # t
         j = other_of(first + nth, w)
         dx, dy, dz = w.anchor[line_of(j, 0)] - x, w.anchor[line_of(j, 1)] - y, w.anchor[line_of(j, 2)] - z
         w.anchor_lines[line_of(j, MARK)] = epoch
-        # One that is not in the grid has not reported for long: this event ends the word.
+        # An entity that is not in the grid has not reported for long: this event ends the word.
         watch = reach + w.anchor[line_of(j, SLACK)]
         if w.anchor_lines[line_of(j, CELL)] < 0 or dx * dx + dy * dy + dz * dz > watch * watch:
             if watched[entry_of(first + nth, WORD)] >= 0:
@@ -195,7 +195,7 @@ def _step(e, row, points, w):  # type: ignore[no-untyped-def]
 
 @nb.njit(nogil=True, inline="always")
 def _look_ahead(row, entity, lon, lat, points, w, grid):  # type: ignore[no-untyped-def]
-    """Asks for what the events after this one will look at: their own lines, their lists, those whom they watch; and
+    """Prefetches what the next events will look at: their own lines, their lists, the entities that they watch; and
     where one will search the grid, the cells around it, then who is in them."""
     n = entity.shape[0]
     if row + FAR < n:
@@ -226,7 +226,7 @@ def _look_ahead(row, entity, lon, lat, points, w, grid):  # type: ignore[no-unty
 
 @inlined
 def _ask_for_cells(lon, lat, nth, w, grid):  # type: ignore[no-untyped-def]
-    """Asks for the cells around a position; for the first entity in each; for the second."""
+    """Prefetches the cells around a position; for the first entity in each; for the second."""
     if not is_position(lon, lat):
         return
     mask = grid.head.shape[0] - 1
@@ -260,13 +260,14 @@ def meet(  # type: ignore[no-untyped-def]
 ):
     """The events of pairs among the rows from `begin` on: row, slot, rows of a and b, distance, whether a word begins.
 
-    Rows are in order, points[row] on the unit sphere; those without a position are passed over. `n_before` rows came
-    before these: of an entity that reported then the row is -1 - entity. A slot is a word of a pair: `ended` lists
+    Rows are in order, points[row] on the unit sphere; rows without a position are skipped. `n_before` rows came
+    before these: the row of an entity that reported then is -1 - entity. A slot is a word of a pair: `ended` lists
     those whose word is over, which the caller may put on the stack of `free` ones. `rank` orders the keys, `side` says
-    whose stream it is where there are two.
+    names the stream of each entity where there are two.
 
-    Returns (row to go on from, number written): it stops where `out` is full, or, with counters[NEEDED] set to how
-    many, where it is too small or slots are too few, or, with counters[LACKING] set, where lists have no room.
+    Returns (row to continue from, number written). It stops where `out` is full. Where `out` is too small for one
+    event, or slots are too few, it sets counters[NEEDED] to how many it needs. Where lists have no room, it sets
+    counters[LACKING].
     """
     grid, w, out = Anchors(*grid), Watches(*w), Rows(*out)
     body, lines, links, watched, counters = w.body, w.lines, w.links, w.watched, w.counters
@@ -292,7 +293,7 @@ def meet(  # type: ignore[no-untyped-def]
             dx, dy, dz = w.anchor[line_of(e, 0)] - x, w.anchor[line_of(e, 1)] - y, w.anchor[line_of(e, 2)] - z
             left = w.anchor[line_of(e, SLACK)] - math.sqrt(dx * dx + dy * dy + dz * dz)
             if w.anchor_lines[line_of(e, CELL)] < 0 or left < 0.0:
-                # One that goes so far between two events would leave any anchor at the next.
+                # An entity that moves this far between two events would leave any anchor at the next.
                 is_first = lines[line_of(e, TIME)] == NEVER
                 left = slack = grid.slack if is_first or step < FEW_STEPS * grid.slack else 0.0
                 ax, ay, az, a_lon, a_lat = x, y, z, lon[row], lat[row]
@@ -311,7 +312,7 @@ def meet(  # type: ignore[no-untyped-def]
             if length > room or length > counters[FREE]:
                 counters[NEEDED] = length
             break
-        # From here on the event has come.
+        # From here on the event changes the state.
         now = ts[row]
         first = np.int64(links[link_of(e, FIRST)])
         for place in range(first, first + length):
@@ -355,7 +356,7 @@ def meet(  # type: ignore[no-untyped-def]
 
 @kernel(nb.void(i64, i64, i64, i32[::1], struct(Watches)))
 def sweep(now, fresh, n_entities, head, w):  # type: ignore[no-untyped-def]
-    """Ends the words of which no event can be one any more, and takes entities that are not fresh out of the grid."""
+    """Ends the words to which no further event can belong, and takes entities that are not fresh out of the grid."""
     w = Watches(*w)
     lines, links, watched = w.lines, w.links, w.watched
     for entity in range(n_entities):
@@ -373,7 +374,7 @@ def sweep(now, fresh, n_entities, head, w):  # type: ignore[no-untyped-def]
         while nth > 0:
             nth -= 1
             has_word = watched[entry_of(first + nth, WORD)] >= 0
-            # A word goes on if this one reports before the other is as old.
+            # A word continues if this entity reports before the other is as old.
             if has_word and span(now, lines[line_of(other_of(first + nth, w), TIME)]) <= fresh:
                 continue
             if has_word:

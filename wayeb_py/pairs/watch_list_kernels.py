@@ -1,10 +1,10 @@
-"""The lists of those whom each entity watches: who is in them, whose pair's word goes on, and their room in memory.
+"""Keeps the list of entities that each entity watches: its entries, whether a pair's word continues, and its memory.
 
 body[entity] is the line of the cache that others look at: x, y, z, how far it may still go before its anchor has to be
 looked at; as `lines` time and row; as `links` (of half the size) where its list begins, how long it is, which room it
 has. anchor[entity] is another line: x, y, z; cell, mark; next and before in the cell. An entry of a list has two
 numbers in `watched`: twice the other, and one more if this entity is a; the slot of the pair's word, or -1. `mirror` is
-the entry's place in the other's list. Lists of one room are chained where they are free.
+the entry's index in the other's list. Lists of one room are chained where they are free.
 
 *Not taken*: a pair as one record in the chains of both, which an event would follow from line to line.
 """
@@ -20,15 +20,15 @@ from wayeb_py.kernels.compiled import inlined
 from wayeb_py.kernels.structs import F64, I32, I64
 from wayeb_py.pairs.grid_kernels import ENDED, FREE
 
-WIDTH = 8  # of body and of anchor
-TIME, ROW, LEFT = 3, 4, 5  # of body: two as lines, one as it is
-FIRST, LENGTH, ROOM = 12, 13, 14  # of body, as links
-CELL, MARK, SLACK = 3, 4, 6  # of anchor: two as lines, one as it is
-NEXT, BEFORE = 10, 11  # of anchor, as links
-OTHER, WORD, ENTRY = 0, 1, 2  # of an entry, and how many numbers it has
+WIDTH = 8  # numbers in a line of body and of anchor
+TIME, ROW, LEFT = 3, 4, 5  # fields of body: two as lines, one as it is
+FIRST, LENGTH, ROOM = 12, 13, 14  # fields of body, as links
+CELL, MARK, SLACK = 3, 4, 6  # fields of anchor: two as lines, one as it is
+NEXT, BEFORE = 10, 11  # fields of anchor, as links
+OTHER, WORD, ENTRY = 0, 1, 2  # fields of an entry, and how many numbers it has
 PAIR_FIELDS = 2
-LACKING, USED, SLACKS, ROOMS = 4, 5, 6, 7  # of counters, after those of all searches
-N_COUNTERS = 33  # of this search: a room of 2^30 entries is the largest
+LACKING, USED, SLACKS, ROOMS = 4, 5, 6, 7  # indices of counters, after those of all searches
+N_COUNTERS = 33  # counters of this search: the largest room is 2^30 entries
 SMALLEST = 8  # entries: one line of the cache
 
 
@@ -51,7 +51,7 @@ class Watches(NamedTuple):
 
 @nb.njit(nogil=True, inline="always")
 def line_of(entity, field):  # type: ignore[no-untyped-def]
-    """Where a field of body, or of lines, is; without a sign, which every use of an index would look at."""
+    """Where a field of body, or of lines, is; unsigned, so that indexing need not check the sign."""
     return np.uint64(entity * WIDTH + field)
 
 
@@ -67,7 +67,7 @@ def entry_of(place, field):  # type: ignore[no-untyped-def]
 
 @nb.njit(nogil=True, inline="always")
 def _copy(source, target, w):  # type: ignore[no-untyped-def]
-    """An entry to another place."""
+    """Copies an entry to another index."""
     for field in range(ENTRY):
         w.watched[entry_of(target, field)] = w.watched[entry_of(source, field)]
     w.mirror[np.uint64(target)] = w.mirror[np.uint64(source)]
@@ -80,13 +80,13 @@ def other_of(place, w):  # type: ignore[no-untyped-def]
 
 @nb.njit(nogil=True, inline="always")
 def _mirrored(place, w):  # type: ignore[no-untyped-def]
-    """The same pair's entry in the other's list."""
+    """The index of the same pair's entry in the other's list."""
     return np.int64(w.links[link_of(other_of(place, w), FIRST)]) + np.int64(w.mirror[np.uint64(place)])
 
 
 @inlined
 def _has_room(e, w):  # type: ignore[no-untyped-def]
-    """Whether an entry more fits into the list, which moves to twice the room where it is full."""
+    """Whether one more entry fits into the list, which moves to twice the room where it is full."""
     links, watched, counters = w.links, w.watched, w.counters
     room, length = np.int64(links[link_of(e, ROOM)]), np.int64(links[link_of(e, LENGTH)])
     if room >= 0 and length < SMALLEST << room:
@@ -127,7 +127,7 @@ def _add(e, other, mirror, is_a, w):  # type: ignore[no-untyped-def]
 
 @inlined
 def tie(e, j, e_is_a, w):  # type: ignore[no-untyped-def]
-    """Two watch each other from here on; False where a list has no room."""
+    """Makes two entities watch each other; False where a list has no room."""
     if not _has_room(e, w) or not _has_room(j, w):
         return False
     length = np.int64(w.links[link_of(e, LENGTH)])
@@ -157,7 +157,7 @@ def untie(e, nth, w):  # type: ignore[no-untyped-def]
 
 @inlined
 def set_word(place, slot, w):  # type: ignore[no-untyped-def]
-    """The pair's word, in the lists of both."""
+    """Sets the pair's word in the lists of both."""
     w.watched[entry_of(place, WORD)] = slot
     w.watched[entry_of(_mirrored(place, w), WORD)] = slot
 

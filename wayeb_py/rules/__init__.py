@@ -30,7 +30,7 @@ declared `changing`.
 | `table`, `tuples` | rows in columns; tuples of rows, and what changed of them |
 | `conditions`, `lookup`, `grid` | conditions; the keys, times and cells by which partners are found |
 | `sorted_runs`, `memory`, `lifetime` | entries by key and time; the tuples of a node; how long they are needed |
-| `upward` | what later nodes have no partners for becomes dead before |
+| `useless_tuples` | tuples that later nodes have no partners for are dropped |
 | `node`, `select`, `join`, `antijoin`, `output` | what changed becomes what changed after it |
 | `network` | nodes, steps, state |
 | `planning` | `query`, `statistics`, `tree`, `planner`, `build`: from a query to nodes |

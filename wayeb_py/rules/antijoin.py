@@ -1,7 +1,7 @@
 """Absence: left tuples that match nothing of any right node.
 
 Where all rows stand until they are removed, the node counts (`Counting`): it passes a left tuple on while that matches
-no right tuple, and of what comes and goes in one step only the net change shows.
+no right tuple, and only the net change of what comes and goes in one step shows.
 
 Where rows happen, a left tuple waits until the clocks have passed everything that could match it (`Waiting`). The node
 drops it at once when it matches a right tuple, whether that is there already or comes later. So only tuples that may

@@ -1,4 +1,4 @@
-"""What rows of several members must fulfil: equal values, times apart, places near, or whatever a function says.
+"""Conditions that rows of several members must fulfil: equal values, times apart, near positions, or any function.
 
 A condition names columns of members, and members are numbers: of a rule, or of the tuples of a node. It takes arrays
 and gives one value for each tuple. Two conditions are the same if their columns are the same and, for an `Expression`,
@@ -28,7 +28,7 @@ class Column:
     name: str
 
     def moved(self, to: Callable[[int], int]) -> Column:
-        """The same column of the member that has another number elsewhere."""
+        """The column, with its member renumbered."""
         return Column(to(self.member), self.name)
 
 
@@ -43,13 +43,13 @@ class AnyCondition(Protocol):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns that it asks for."""
+        """The columns that it reads."""
 
     def holds(self, values: Values) -> Bools:
         """Whether it holds, for each tuple."""
 
     def moved(self: Condition, to: Callable[[int], int]) -> Condition:
-        """The same condition where members have other numbers."""
+        """The condition with its members renumbered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Expression:
     """A function of columns that gets their arrays, in order, and returns one; as a condition, of truth values.
 
     `name` is what it means: expressions with the same name and columns are the same. `text` is what a reader
-    sees of it. `together` evaluates it at once with others that were made by the same evaluator.
+    sees of it. `together` evaluates it at once with others from the same evaluator.
     """
 
     columns: tuple[Column, ...]
@@ -78,14 +78,14 @@ class Expression:
 
 
 AtOnce = Callable[[Values, int], list[I64]]
-"""For each of some groups of conditions the rows for which all of them hold, of so many."""
+"""For each group of conditions, the rows, of `n`, for which all of them hold."""
 
 Together = Callable[[Sequence[Sequence[Expression]]], AtOnce]
 """Turns groups of expressions into a function that evaluates all of them at once."""
 
 
 class Groups:
-    """Groups of conditions on the same rows, or the same pairs of tuples: for each group those that fulfil it."""
+    """Groups of conditions on the same rows, or the same pairs of tuples: finds those that fulfil each group."""
 
     def __init__(self, groups: Sequence[Sequence[AnyCondition]]) -> None:
         expressions = [[one for one in group if isinstance(one, Expression) and one.together] for group in groups]
@@ -98,7 +98,7 @@ class Groups:
         ]
 
     def rows(self, values: Values, n: int) -> list[I64]:
-        """For each group the rows that fulfil it, of so many."""
+        """For each group, the rows, of `n`, that fulfil it."""
         if self._at_once is None:
             found = [np.arange(n, dtype=np.int64) for _ in self._one_by_one]
         else:
@@ -109,7 +109,7 @@ class Groups:
 
 
 def fulfilling(conditions: Sequence[AnyCondition], values: Values, rows: I64, n: int) -> I64:
-    """Those of some rows, of n, that fulfil conditions, which are asked one after the other."""
+    """Those of some rows, of n, that fulfil conditions, tested one after the other."""
     for condition in conditions:
         if not len(rows):
             break
@@ -158,14 +158,14 @@ class Equal:
                 own, other = values(first), values(second)
                 holds = (own == other) & (own != MISSING)
                 result = holds if result is None else result | holds
-        assert result is not None  # a side has a column at least
+        assert result is not None  # a side has at least one column
         return result
 
     def moved(self, to: Callable[[int], int]) -> Equal:
         return Equal(tuple(c.moved(to) for c in self.first), tuple(c.moved(to) for c in self.second))
 
     def flipped(self) -> Equal:
-        """The same with its sides exchanged."""
+        """The equality with its sides exchanged."""
         return Equal(self.second, self.first)
 
 
@@ -205,7 +205,7 @@ class Within:
         return Within(self.first.moved(to), self.second.moved(to), self.least, self.most)
 
     def flipped(self) -> Within:
-        """The same with its sides exchanged."""
+        """The bound with its sides exchanged."""
         least = int(NEVER) if self.most == FOREVER else -self.most
         most = int(FOREVER) if self.least == NEVER else -self.least
         return Within(self.second, self.first, least, most)
@@ -239,7 +239,7 @@ class Near:
         return Near(first, second, self.reach_m, self.less)
 
     def flipped(self) -> Near:
-        """The same with its sides exchanged."""
+        """The nearness with its sides exchanged."""
         return Near(self.second, self.first, self.reach_m, self.less)
 
 
@@ -248,12 +248,12 @@ Link = Equal | Within | Near
 
 
 def shifted(times: Array, by: int) -> I64:
-    """The times, moved by so many ticks and clamped to the range of 64-bit integers."""
+    """The times, moved by `by` ticks and clamped to the range of 64-bit integers."""
     out: I64 = np.empty(len(times), dtype=np.int64)
     runs.shift(np.ascontiguousarray(times, dtype=np.int64), by, out)
     return out
 
 
 def members_of(*conditions: Any) -> set[int]:
-    """The members that conditions ask for."""
+    """The members that conditions read."""
     return {column.member for condition in conditions for column in condition.columns}

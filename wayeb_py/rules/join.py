@@ -26,8 +26,8 @@ class Join(Node):
         super().__init__((left, right), left.tables + right.tables, name)
         self._in_right = Lookup(on, left.tables, right.tables, stored_right=True)
         self._in_left = Lookup(on, left.tables, right.tables, stored_right=False)
-        self._right_after = False  # of what comes together, the left looks up the right
-        self.kept: tuple[Lifetime, Lifetime] = (), ()  # what the tuples of each side await of the other
+        self._right_after = False  # if both sides come together, the left looks up the right
+        self.kept: tuple[Lifetime, Lifetime] = (), ()  # what the tuples of each side await from the other
 
     def keep(self, left: Lifetime, right: Lifetime) -> None:
         """Sets how long the tuples of both sides are needed; where several nodes set it, the longest counts."""

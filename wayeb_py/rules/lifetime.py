@@ -1,4 +1,4 @@
-"""How long a tuple is needed: until the clocks of what could still join it have passed all that it can meet.
+"""Decides how long a tuple is needed: until the clocks of what could still join it have passed all that it can meet.
 
 Every input has a clock: all its rows to come are at that time or later. A tuple *awaits* an input while a row that
 could join the tuple may still come there: the latest time of such a row is the least of some columns, each plus a
@@ -35,7 +35,7 @@ class Awaits:
     """The input of a clock, and until when a tuple can meet its rows: the least (column + ticks) of those in `until`.
 
     With an empty `until`, a tuple can always meet one. A tuple that breaks any of the `limits`, its `later` column
-    being more than so many ticks after its `earlier` one, meets none.
+    being more than `ticks` ticks after its `earlier` one, meets none.
     """
 
     clock: str
@@ -43,7 +43,7 @@ class Awaits:
     limits: tuple[tuple[Column, Column, int], ...] = ()  # (later, earlier, ticks)
 
     def moved(self, to: Callable[[int], int]) -> Awaits:
-        """The same where members have other numbers."""
+        """The same with members renumbered."""
         until = tuple((column.moved(to), ticks) for column, ticks in self.until)
         limits = tuple((later.moved(to), earlier.moved(to), ticks) for later, earlier, ticks in self.limits)
         return Awaits(self.clock, until, limits)

@@ -4,11 +4,11 @@
 the stored side is indexed, and the rest what a tuple of the other side probes with. A probe finds candidates; the
 look-up then checks, on their columns, the conditions that the index does not decide.
 
-Equal values make the key: one column is its own key, several are mixed into 32 bits and compared again. Of the
+Equal values make the key: one column is its own key, several are mixed into 32 bits and compared again. Among the
 equalities with a choice of columns (`p.entity in {r.entity, r.other}`) the key uses one: a tuple has an entry, or a
 probe, for each of its values. Where no condition is an equality, a distance makes the key: an entry lies in one cell of
-a grid, and a probe asks that cell and those around it. Where there is neither, all entries have the same key. As its
-time the index takes, of the columns of the stored side that never change, the one with the narrowest bounds.
+a grid, and a probe looks up that cell and those around it. Where there is neither, all entries have the same key. As
+its time the index takes the column of the stored side with the narrowest bounds that never changes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Keys:
     def of(self, tuples: Tuples, *, around: bool = False) -> tuple[I64 | None, I64]:
         """The tuples that have a key, each once for every key, and the keys; no tuples (None) if each has one key.
 
-        `around` asks for the cells within reach of a position; otherwise for the one that it lies in.
+        With `around`, the keys are the cells within reach of a position; otherwise the one that it lies in.
         """
         if self.position is not None:
             grid = grid_of(self.reach_m)
@@ -135,7 +135,7 @@ class Lookup:
             *(_on_joined(check, n_left, flipped=not stored_right) for check in checks),
             *on.where,
         )
-        self._group: Groups | None = None  # of the checks, made at first use
+        self._group: Groups | None = None  # the checks, made at first use
 
     @property
     def n_alternatives(self) -> int:
@@ -147,7 +147,7 @@ class Lookup:
         """How far the times of two entries that a probe finds can be apart; None where nothing bounds it."""
         least = max((bound.least for bound in self._times if bound.least != NEVER), default=None)
         most = min((bound.most for bound in self._times if bound.most != FOREVER), default=None)
-        if len({bound.first for bound in self._times}) > 1:  # which are not at one time
+        if len({bound.first for bound in self._times}) > 1:  # columns of different times
             return min((bound.most - bound.least for bound in self._times if _width(bound) < FOREVER), default=None)
         return None if least is None or most is None else max(-1, most - least)
 
@@ -157,7 +157,7 @@ class Lookup:
         return not self._checks and not self._bounds
 
     def probes(self, tuples: Tuples) -> tuple[I64 | None, I64, I64, I64]:
-        """The tuples that probe, None if each probes once; and of each probe its key, its earliest and its latest time.
+        """The tuples that probe, None if each probes once; and the key, the earliest and the latest time of each probe.
 
         The times are empty where nothing bounds them.
         """
@@ -177,7 +177,7 @@ class Lookup:
         return at, key, low, high
 
     def _holds_anyway(self, bound: Within, probing: Tables) -> bool:
-        """Whether all rows of two tables are so close in time that a bound need not be asked for."""
+        """Whether all rows of two tables are so close in time that a bound need not be checked."""
         first, second = probing[bound.first.member], self._stored[bound.second.member]
         return bound.always_holds(first.range_of(bound.first.name), second.range_of(bound.second.name))
 
@@ -198,7 +198,7 @@ class Lookup:
         return Candidates(found.left, found.left_at[rows], found.right, found.right_at[rows], found.tables)
 
     def prepare(self) -> Groups:
-        """The checks, ready to be asked."""
+        """The checks, ready to run."""
         if self._group is None:
             self._group = Groups([self._checks])
         return self._group
@@ -209,7 +209,7 @@ class Lookup:
 
 
 def _keys(sides: tuple[tuple[Column, ...], ...]) -> Keys:
-    """One side of equalities, of which the last may have a choice of columns."""
+    """One side of equalities, the last of which may have a choice of columns."""
     *single, last = sides
     return Keys(tuple(side[0] for side in single), last)
 

@@ -1,4 +1,4 @@
-"""The tuples of a node that others look up, with the indexes that they ask for.
+"""The tuples of a node that others look up, with the indexes that they need.
 
 Every tuple gets the next free slot. When a tuple goes, the memory marks its slot with the step, and reuses slots only
 when it is compacted, between steps. So a join can see a memory at three moments of a step: `BEFORE` it, with only the
@@ -218,7 +218,7 @@ class Memory:
         return np.concatenate([self._rows[:, : self.n_slots], self.note[None, : self.n_slots]])
 
     def restore(self, saved: I64) -> None:
-        """Takes up what was saved; the memory is empty."""
+        """Restores what was saved into an empty memory."""
         self.add(saved[:-1], -1, saved[-1])
         self._step = -1
 

@@ -1,7 +1,7 @@
 """A network of nodes: tables, selections, joins, antijoins and outputs, which runs what changed through them in steps.
 
 A step takes a batch of rows that come and rows that go, and the clocks of the inputs: it costs in proportion to what
-changes, not to what is kept. Nodes that ask the same of the same nodes are one node. The network sweeps away what
+changes, not to what is kept. Nodes that do the same to the same nodes are one node. The network sweeps away what
 nothing can use any more, once there is as much of it as of the rest.
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from wayeb_py.rules.planning.plan import Plan
 
 NONE: I64 = np.empty(0, dtype=np.int64)
-SWEEP_FROM = 60_000  # rows and tuples: below these nothing is swept
+SWEEP_FROM = 60_000  # with fewer rows and tuples nothing is swept
 
 AnyNode = TypeVar("AnyNode", bound=Node)
 T = TypeVar("T")
@@ -60,14 +60,14 @@ class Network:
         self.tables: dict[str, Table] = {}
         self.nodes: list[Node] = []
         self.outputs: dict[str, Output] = {}
-        self.plans: dict[str, Plan] = {}  # of each query that was built, by its name
+        self.plans: dict[str, Plan] = {}  # the plan of each built query, by its name
         self.clocks: dict[str, int] = {}
         self._known: dict[Hashable, Any] = {}
-        self._groups: dict[tuple[int, ...], Groups] = {}  # by the numbers of selections, their conditions together
+        self._groups: dict[tuple[int, ...], Groups] = {}  # conditions of several selections, by their numbers
         self.is_exact = False  # every sweep looks at everything that is kept, so that its counters are exact
         self._number = 0
         self._n_swept = 0
-        self._readers: dict[int, list[Node]] | None = None  # by the number of a node, those that read it
+        self._readers: dict[int, list[Node]] | None = None  # the nodes that read a node, by its number
 
     # Nodes.
 
@@ -150,7 +150,7 @@ class Network:
         return found
 
     def prepare(self) -> None:
-        """Prepares the conditions of all nodes, which otherwise the first rows have to wait for."""
+        """Prepares the conditions of all nodes, so that the first rows need not wait for it."""
         for table in self.tables.values():
             readers = [node for node in self.nodes if isinstance(node, Select) and node.tables[0] is table]
             asking = [node for node in readers if node.where]
@@ -169,7 +169,7 @@ class Network:
 
     @property
     def fingerprint(self) -> str:
-        """A digest of the nodes: a state fits a network with the same."""
+        """A digest of the nodes: a state fits a network with the same digest."""
         text = "\n".join([*map(repr, self._known), *(f"{t.name} {t.names}" for t in self.tables.values())])
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -209,7 +209,7 @@ class Network:
             n_rows = len(next(iter(columns.values()))) if columns else 0
             readers = [node for node in self.nodes if isinstance(node, Select) and node.tables[0] is table]
             idle = [n_rows > 0 and self._is_idle(node, {*added, *removed}) for node in readers]
-            if not any(idle) and all(not node.where for node in readers):  # and every row is wanted by all
+            if not any(idle) and all(not node.where for node in readers):  # every selection wants every row
                 position = table.append(columns) if n_rows else NONE
                 selected = [position] * len(readers)
             else:
@@ -255,7 +255,7 @@ class Network:
     def _is_idle(self, select: Select, given: Collection[str]) -> bool:
         """Whether rows of a selection can meet nothing in a step that gives rows to these tables. The step then looks
         only at rows that something to come can join."""
-        if select.memory is None or select.memory.lifetime is None:  # whose rows are never dead
+        if select.memory is None or select.memory.lifetime is None:  # such rows are never dead
             return False
         return all(_meets_nothing(node, select, given) for node in self._every_reader()[select.number])
 
@@ -274,7 +274,7 @@ class Network:
     # What is kept.
 
     def sweep(self, *, at_once: bool = False) -> None:
-        """Drops tuples and rows that nothing to come can use; costs little a row unless `at_once`.
+        """Drops tuples and rows that nothing to come can use; costs little for each row unless `at_once`.
 
         Positions of rows change. Call `take` for all outputs first.
         """
@@ -372,5 +372,5 @@ def _is_fed(node: Node, given: Collection[str]) -> bool:
 
 
 def below(named: Mapping[str, T], prefix: str) -> dict[str, T]:
-    """What has a name with this prefix, by the rest of the name."""
+    """The entries whose names have this prefix, by the rest of the name."""
     return {name.removeprefix(prefix): one for name, one in named.items() if name.startswith(prefix)}

@@ -48,7 +48,7 @@ class Counters:
 
 
 class Node:
-    """What all nodes have. `number` is its place in the network, `name` what reports call it."""
+    """What all nodes have. `number` is its index in the network, `name` what reports call it."""
 
     kind = "node"
 
@@ -114,7 +114,7 @@ class Node:
         self._dead_slots = n_before + np.flatnonzero(dead)
 
     def change(self, step: Step) -> Delta:
-        """What changes here, of what changed at the inputs."""
+        """What changes here, given what changed at the inputs."""
         raise NotImplementedError
 
     def rest(self) -> None:
@@ -126,7 +126,7 @@ class Node:
             self._dead_slots = None
 
     def compact(self) -> None:
-        """Gives up what is kept of tuples that are dead."""
+        """Drops what is kept of dead tuples."""
         for memory in self.memories():
             memory.compact()
 
@@ -135,7 +135,7 @@ class Node:
         return {str(nth): memory.save() for nth, memory in enumerate(self.memories())}
 
     def restore(self, saved: dict[str, Array]) -> None:
-        """Takes up what was saved; the node is as it was made."""
+        """Restores what was saved into a node that has not run."""
         for nth, memory in enumerate(self.memories()):
             memory.restore(saved[str(nth)])
 

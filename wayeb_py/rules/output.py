@@ -1,6 +1,6 @@
 """What comes out of a network: the matches of a rule, in the order in which they are decided.
 
-Of the matches that share their rows of some members, `once for` keeps the one that is decided first. The output
+Among matches that share their rows of some members, `once for` keeps the one that is decided first. The output
 compares the matches of one step when they are taken, and remembers the rows that have had their match until nothing to
 come can join them.
 
@@ -23,7 +23,7 @@ from wayeb_py.rules.node import Node, Step, together
 from wayeb_py.rules.table import I64, ID, Array
 from wayeb_py.rules.tuples import Delta, Tuples
 
-MOST_VALUES = 2.0**62  # of a key made of several
+MOST_VALUES = 2.0**62  # the most values of a key made of several
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class Output(Node):
             return rows, order
         in_order: I64 = np.empty_like(rows)
         for member, of_member in enumerate(rows):
-            of_member.take(order, out=in_order[member], mode="clip")  # which spares a buffer
+            of_member.take(order, out=in_order[member], mode="clip")  # this mode spares a buffer
         return in_order, order
 
     def _first(self, rows: I64, step: int) -> I64:
@@ -158,14 +158,14 @@ class Output(Node):
 def _fewer_keys(keys: Sequence[I64]) -> list[I64]:
     """Keys that order as these do, the first of them first: neighbours whose ranges are small become one number."""
     found: list[I64] = []
-    room = 1.0  # how many values the last of those found has at most
+    room = 1.0  # the most values that the last key found has
     for key in keys:
         low, high = int(key.min()), int(key.max())
         n_values = float(high) - low + 1
         if n_values == 1:
             continue
         if found and room * n_values < MOST_VALUES:
-            last = found[-1]  # an array of our own, changed in place: of millions of matches every copy costs
+            last = found[-1]  # an array of our own, changed in place: with millions of matches every copy costs
             last *= high - low + 1
             last += key
             last -= low
@@ -183,7 +183,7 @@ def _net(added: I64, removed: I64) -> tuple[I64, I64]:
     nth, n_added = nth.reshape(-1), added.shape[1]
     came = np.bincount(nth[:n_added], minlength=len(count))
     went = np.bincount(nth[n_added:], minlength=len(count))
-    stays = came == went  # each comes and goes by turns: where both happened as often, nothing has changed
+    stays = came == went  # each comes and goes in turn: where both happened equally often, nothing has changed
     first: I64 = np.full(len(count), -1, dtype=np.int64)
     first[nth[::-1]] = np.arange(len(nth))[::-1]
     comes, goes = first[(came > went) & ~stays], first[(went > came) & ~stays]

@@ -38,7 +38,7 @@ class Select(Node):
         super().__init__((), (table,), name)
         self.where = where
         self._given = self._nothing
-        self._group: Groups | None = None  # of the conditions, made at first use
+        self._group: Groups | None = None  # the conditions, made at first use
         self._finders: dict[tuple[str, ...], Lookup] = {}
 
     def selected(self, columns: Mapping[str, Array], n_rows: int, clocks: Clocks | None = None) -> I64:
@@ -56,13 +56,13 @@ class Select(Node):
         return rows[group.rows(lambda column: columns[column.name][rows], len(rows))[0]]
 
     def prepare(self) -> Groups:
-        """The conditions, ready to be asked."""
+        """The conditions, ready to run."""
         if self._group is None:
             self._group = Groups([self.where])
         return self._group
 
     def give(self, added: I64, removed: I64) -> None:
-        """Rows that come and rows that go, for the step that follows."""
+        """Sets the rows that come and the rows that go in the next step."""
         going = removed.reshape(1, -1)
         for condition in self.where if removed.size else ():
             going = going[:, condition.holds(Tuples(going, self.tables).values)]
@@ -77,7 +77,7 @@ class Select(Node):
         return given
 
     def find_by(self, *names: str, kept: Lifetime = None) -> None:
-        """Prepares for `find` by these columns, of rows that are kept so long."""
+        """Prepares for `find` by these columns, over rows that are kept for `kept`."""
         if names not in self._finders:
             links = tuple(Equal((Column(0, name),), (Column(0, name),)) for name in names)
             lookup = self._finders[names] = Lookup(On(links), self.tables, self.tables, stored_right=True)

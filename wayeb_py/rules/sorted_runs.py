@@ -1,4 +1,4 @@
-"""An index: entries of a key, a time and a slot, found by their key and a range of time.
+"""An index finds entries (key, time, slot) by their key and a range of time.
 
 One structure serves all joins: on equal values (the range is open), on time (there is one key), on both, and on space
 (the key is a cell of a grid). It is a few sorted runs that are merged as they grow: a batch of a million is one sort, a
@@ -81,7 +81,7 @@ class SortedRuns:
 
 
 def wider(values: I64, n: int, room: int) -> I64:
-    """An array with so much room that begins with the first n of these values."""
+    """An array with `room` entries that begins with the first n of these values."""
     wider: I64 = np.empty(room, dtype=np.int64)
     wider[:n] = values[:n]
     return wider

@@ -22,16 +22,16 @@ I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 MISSING = -(2**63)
-ID = "#"  # which no column of facts or events is called
+ID = "#"  # no column of facts or events has this name
 
 
 def least(arrays: Sequence[Array]) -> Array:
-    """The least of each place; numpy's own `reduce` would copy all of them side by side first."""
+    """The least at each index; numpy's own `reduce` would copy all of them side by side first."""
     return reduce(np.minimum, arrays)
 
 
 def greatest(arrays: Sequence[Array]) -> Array:
-    """The greatest of each place."""
+    """The greatest at each index."""
     return reduce(np.maximum, arrays)
 
 
@@ -47,7 +47,7 @@ class Table:
         self._columns[ID] = np.empty(16, np.int64)
         self.n_rows = 0
         self.n_arrived = 0
-        self.n_taken = 0  # of those that arrived, since the table was made
+        self.n_taken = 0  # rows taken, of those that arrived since the table was made
         self._ranges: dict[str, tuple[int, int, int]] = {}  # by column: rows looked at, their least and greatest value
 
     @property
@@ -61,7 +61,7 @@ class Table:
 
     def range_of(self, name: str) -> tuple[int, int] | None:
         """The least and the greatest value of a column of whole numbers, None without rows; this costs a look at the
-        rows that came since it was last asked."""
+        rows that came since the last call."""
         n_seen, low, high = self._ranges.get(name, (0, 0, 0))
         if n_seen < self.n_rows:
             more = self._columns[name][n_seen : self.n_rows]
@@ -116,7 +116,7 @@ class Table:
         return {**{name: self.column(name).copy() for name in self._columns}, "": np.array([self.n_arrived])}
 
     def restore(self, saved: Mapping[str, Array]) -> None:
-        """Takes up what was saved."""
+        """Restores what was saved."""
         for name, values in self._columns.items():
             self._columns[name] = saved[name].astype(values.dtype)
         self.n_rows = len(saved[ID])

@@ -77,7 +77,7 @@ class Candidates:
         n_left = len(self.left)
         rows: I64 = np.empty((n_left + len(self.right), len(self.left_at)), dtype=np.int64)
         for member, of_member in enumerate(self.left):
-            of_member.take(self.left_at, out=rows[member], mode="clip")  # which spares a buffer
+            of_member.take(self.left_at, out=rows[member], mode="clip")  # this mode spares a buffer
         for member, of_member in enumerate(self.right):
             of_member.take(self.right_at, out=rows[n_left + member], mode="clip")
         return rows

@@ -1,4 +1,4 @@
-"""Which tuples no output can use any more, though rows that they join may still come: deadness passed up a tree.
+"""Finds the tuples that can reach no output any more, though rows that they join may still come.
 
 A tuple waits for partners in one join; what the two become waits for partners in the next, and so on to an output. Once
 one of the joins on this way has nothing to offer (its other side is empty, and the clocks have passed all that could
@@ -9,7 +9,7 @@ come to it) the tuple is useless: whatever it meets, no match comes of it.
 This is looked at between steps, when all rows before the clocks have come. Where nodes are shared, one way to an output
 is enough to be of use.
 
-*Not taken*: asking the other side's index whether it has a partner for this very tuple. That costs a look-up for each
+*Not taken*: looking in the other side's index for a partner of this very tuple. That costs a look-up for each
 tuple in each sweep, and an index that has partners for none of them is rare.
 """
 
@@ -27,12 +27,12 @@ from wayeb_py.rules.table import Bools
 from wayeb_py.rules.tuples import Tuples
 
 Readers = Mapping[int, Sequence[Node]]
-Places = Mapping[int, int]  # by a member of a later node's tuples, the member of the tuple that is looked at
+Places = Mapping[int, int]  # the member of this tuple, by the member of a later node's tuples
 
 
 def drop_useless(nodes: Sequence[Node], readers: Readers, clocks: Clocks, step: int) -> None:
-    """Drops the tuples of every node that nothing can use any more, until none is such: one that goes may have been the
-    last partner of others."""
+    """Drops the tuples of every node that nothing can use any more, until none is left: a dropped tuple may have been
+    the last partner of others."""
     while sum(_drop(node, readers, clocks, step) for node in reversed(nodes)):
         pass
 
@@ -88,7 +88,7 @@ def _of_use(
 
 
 def _can_come(lifetime: Lifetime, partner: Node, tuples: Tuples, places: Places, clocks: Clocks) -> Bools | None:
-    """For which tuples a partner may still come; None for all, also where the clocks do not tell it of every table."""
+    """For which tuples a partner may still come; None for all, also where the clocks do not cover every table."""
     if lifetime is None or not {awaits.clock for awaits in lifetime} >= {table.name for table in partner.tables}:
         return None
     own = []

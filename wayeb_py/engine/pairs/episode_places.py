@@ -18,8 +18,8 @@ _At = tuple[Any, ...]  # ts and seq of a detection, and the values of the column
 
 
 class PairPlaces:
-    """Where the open episodes of a pattern are; `columns` are the names of a position, with those that detections
-    call them."""
+    """Where the open episodes of a pattern are; `columns` maps the names of a position to those that detections
+    use for them."""
 
     def __init__(self, pattern: str, columns: Mapping[str, str]) -> None:
         self.pattern, self.columns = pattern, dict(sorted(columns.items()))
@@ -27,7 +27,7 @@ class PairPlaces:
 
     def take(self, detections: pa.Table) -> None:
         """Takes in the detections of a batch, before its episodes; those of earlier batches that are not the last of
-        their pair belong to episodes that have been told."""
+        their pair belong to episodes that have been reported."""
         if not self.columns:
             return
         self._seen = {pair: seen[-1:] for pair, seen in self._seen.items()}
@@ -59,11 +59,11 @@ class PairPlaces:
         return found
 
     def save(self) -> list[Any]:
-        """What is remembered."""
+        """The detections that are remembered."""
         return [[list(pair), list(seen[-1])] for pair, seen in self._seen.items()]
 
     def restore(self, saved: list[Any]) -> None:
-        """Takes up what was saved."""
+        """Continues from what was saved."""
         self._seen = {tuple(pair): [tuple(at)] for pair, at in saved}
 
 

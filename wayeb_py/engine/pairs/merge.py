@@ -1,6 +1,6 @@
 """The events of several sources become one order, and each pairing takes its own part of it.
 
-Each source is in order already; of the events at one time, those of the stream that is declared first come first.
+Each source is in order already; among events at one time, those of the stream that is declared first come first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class PairingEvents:
 
     events: Events
     local: I64 | None  # [row] -> row of the event's own source; None where it is the same
-    at: I64 | None  # [row] -> place among the events of all sources; None where it is the same
+    at: I64 | None  # [row] -> index among the events of all sources; None where it is the same
 
     def where(self, rows: I64) -> PairingEvents:
         """Only some of the events."""
@@ -40,7 +40,7 @@ class PairingEvents:
         )
 
     def places(self, row: I64) -> I64:
-        """The place of rows among the events of all sources."""
+        """The index of rows among the events of all sources."""
         return row if self.at is None else self.at[row]
 
 
@@ -52,7 +52,7 @@ class Merged:
     rank: I64  # [entity]
     source_of: npt.NDArray[np.uint8]  # [entity]
     order: I64 | None  # of all events, source after source; None where there is one source
-    source: I64  # [place in order]
+    source: I64  # [index in order]
     local: I64
     columns: tuple[npt.NDArray[Any], ...]  # entity, ts, lon, lat, points, speed, course, in order
 

@@ -2,7 +2,7 @@
 
 An event of a pair holds the rows of both its entities. One of the rows is in the current batch; the other may be too,
 or it came long before, and its values were kept by entity. So a value of a, say its speed, is computed once for each
-event and then picked by row, however many pairs ask for it.
+event and then picked by row, however many pairs read it.
 
 *Not taken*: a table of newest rows, rebuilt with every batch, which costs time for all entities even where the batch
 holds one event. Only emitted columns are kept in such a table, which is rarely rebuilt.
@@ -96,7 +96,7 @@ class NewestValue:
         return kept, list(self.memory.words)
 
     def restore(self, kept: dict[str, npt.NDArray[Any]], words: list[str | None]) -> None:
-        """Takes up what was saved, of entities 0, 1, 2, …"""
+        """Continues from what was saved of entities 0, 1, 2, …"""
         self.kept = {name: array.copy() for name, array in kept.items()}
         self.memory.words = list(words)
         self.memory.code_of = {word: code for code, word in enumerate(words) if word is not None}
@@ -119,7 +119,7 @@ class NewestSteering:
             self.kept = kept
 
     def settle(self, entity: I32) -> None:
-        """Keeps those of the batch's events; the last of each entity wins."""
+        """Keeps the positions and motions of the batch's events; the last of each entity wins."""
         geometry.keep_steering(self.here, entity, self.kept)
 
 
@@ -151,7 +151,7 @@ class NewestRows:
         return taken.combine_chunks()
 
     def settle(self, entity: I32) -> None:
-        """Keeps the newest events; the others are dropped now and then."""
+        """Keeps the newest events; drops the others now and then."""
         self._row_of[entity] = self._begin + np.arange(len(entity))
         if len(self._pieces) > MOST_PIECES or self._n_rows > 4 * self._n_moved + (1 << 17):
             known = np.flatnonzero(self._row_of >= 0)
@@ -169,7 +169,7 @@ class NewestRows:
         return batches[0] if batches else self._pieces[0].slice(0, 0)
 
     def restore(self, rows: pa.RecordBatch, first: int) -> None:
-        """Takes up the rows of entities from a number on."""
+        """Restores the rows of entities from a number on."""
         if rows.num_columns:
             self._pieces, self._n_rows = [rows], rows.num_rows
             self._row_of = np.concatenate([np.full(first, -1, dtype=np.int64), np.arange(rows.num_rows)])

@@ -2,8 +2,8 @@
 
     events of each stream → sources (cleaning, positions) → one order for all → words of pairs → rows of detections
 
-All `for each pair` of a file share their sources: the operator sorts an event once, and computes once what patterns ask
-of it. Those with the same reach, freshness and streams also share the search for neighbours and the words.
+All `for each pair` of a file share their sources: the operator sorts an event once, and computes once what patterns
+need of it. Those with the same reach, freshness and streams also share the search for neighbours and the words.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _by_search(patterns: CompiledPatterns) -> dict[m.EachPair, list[int]]:
 
 
 def pair_patterns(patterns: CompiledPatterns) -> list[int]:
-    """The patterns over pairs, by their place in the file."""
+    """The patterns over pairs, by their number in the file."""
     return [number for number, pattern in enumerate(patterns.meaning.patterns) if pattern.pair is not None]
 
 
@@ -74,7 +74,7 @@ class PairOperator:
 
     `by_clock`: it reports an episode once the clock has passed everything that could continue it, even if no event
     comes. `share` says which pairs are recognised here; other operators have the others. `keeps_all` keeps all that a
-    pair can need of its newest events, whether or not a pattern asks for it: an explanation does.
+    pair can need of its newest events, whether or not a pattern reads it: an explanation does.
     """
 
     kind, stream = "pairs", ""
@@ -108,7 +108,7 @@ class PairOperator:
 
     @property
     def fingerprint(self) -> str:
-        """Of all patterns over pairs: a changed one invalidates the state of all."""
+        """A digest of all patterns over pairs: a changed one invalidates the state of all."""
         digest = hashlib.sha256()
         digest.update("\n".join(stream_fingerprint(stream) for stream in self._streams).encode())
         for each, numbers in self._by_search.items():
@@ -181,7 +181,7 @@ class PairOperator:
         return Detections(schema.detections([], NO_RANKS), schema.episodes([]))
 
     def save(self) -> bytes:
-        """The state; nothing where there is none yet."""
+        """The state; empty where there is none yet."""
         if self.bound is None:
             return b""
         return save(self)
@@ -193,7 +193,7 @@ class PairOperator:
     # Binding.
 
     def bind_to(self, schemas: dict[int, pa.Schema]) -> PairBinding:
-        """Binds the patterns to the types of events, by the places of their streams."""
+        """Binds the patterns to the types of events, by the numbers of their streams."""
         self.bound = self._make(schemas)
         return self.bound
 
@@ -207,7 +207,7 @@ class PairOperator:
         return PairBinding(sources, words, schema, PairSilences(patterns, schema, ticks_per_s))
 
     def _source(self, place: int, schema: pa.Schema, ticks_per_s: int) -> PairSource:
-        """A stream, with everything that patterns ask of its events."""
+        """A stream, with everything that patterns need of its events."""
         patterns, stream = self.patterns, self._streams[place]
         own: list[m.Pattern] = []
         asked: dict[Any, None] = {}
@@ -231,7 +231,7 @@ class PairOperator:
         )
 
     def _parts(self, each: m.EachPair) -> tuple[Part, ...]:
-        """The searches for a pairing: guests are not searched for among each other."""
+        """The searches for a pairing: it does not look for pairs among guests."""
         return ("all",) if self._share is None or each.streams[0] != each.streams[1] else ("own", "between")
 
     def _words(self, each: m.EachPair, sources: Sequence[PairSource], search: Part) -> PairWords:

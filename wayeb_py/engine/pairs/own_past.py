@@ -1,6 +1,8 @@
-"""What pairs ask about one entity's own past: `detected(a, P)`, `crossed(a, area)`, answered at each of its events.
+"""Answers what pairs need of one entity's own past: `detected(a, P)`, `crossed(a, area)`, answered at each of its
+events.
 
-    events of a stream that the clock has passed ──▶ patterns of one entity ──▶ the same events, a column an answer
+    events of a stream that the clock has passed ──▶ patterns of one entity ──▶ the same events, a column for each
+    answer
 
 The recogniser finds P before the pairs that read it, on the events that count for the clock, since pairs see no others.
 Whether an entity's way crossed an area is a pattern of one letter, so that both questions share words, forgetting and

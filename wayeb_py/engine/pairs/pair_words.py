@@ -35,7 +35,7 @@ from wayeb_py.pairs.pair_word_kernels import name_words, times_of
 
 @dataclass(frozen=True, slots=True)
 class FoundPairs:
-    """Detections of pairs: pattern by its place in the file, entities, rows of both newest events."""
+    """Detections of pairs: pattern by its number in the file, entities, rows of both newest events."""
 
     row: I64
     pattern: I64
@@ -47,11 +47,11 @@ class FoundPairs:
     seq: I64
     start_ts: I64
     start_seq: I64
-    nth: I64  # its number among those that are measured; -1 where it is not
+    nth: I64  # the detection's number among the measured ones; -1 where it is not measured
     measured: MeasuredParts = ()
 
     def at(self, places: npt.NDArray[Any]) -> FoundPairs:
-        """Those at some places."""
+        """The detections at these indices."""
         arrays = {name: getattr(self, name)[places] for name in FoundPairs.__slots__ if name != "measured"}
         return replace(self, **arrays)
 
@@ -75,11 +75,11 @@ class PairWords:
         self.each, self.meetings, self.cohort, self.sides = each, meetings, cohort, sides
         self._names = [
             np.array(numbers, dtype=np.int64) for numbers in names
-        ]  # [runnable] -> patterns by place in file
+        ]  # [runnable] -> patterns by number in the file
         self._per_slot = 2 if each.ordered else 1
         self.tail = tail
         self.joiner = EpisodeJoiner() if episodes else None
-        self.count: I64 = np.zeros(0, dtype=np.int64)  # this and what follows by word
+        self.count: I64 = np.zeros(0, dtype=np.int64)  # this and the next ones are by word
         self.last_ts: I64 = np.zeros(0, dtype=np.int64)
         self.last_row: I32 = np.zeros(0, dtype=np.int32)
         self.tail_ts: I64 = np.zeros(0, dtype=np.int64)
@@ -121,7 +121,7 @@ class PairWords:
         return found, self._settle(closed)
 
     def _owned(self, met: Met, events: Events, owns: Callable[[I32, I32], Bool]) -> Met:
-        """The events of pairs that are recognised here; whose a word is, is asked when it begins."""
+        """The events of pairs that are recognised here; the owner of a word is decided when it begins."""
         if len(self._is_own) < len(self.meetings.pairs):
             self._is_own = grown(self._is_own, 2 * len(self.meetings.pairs), False)
         first = np.flatnonzero(met.begins)
@@ -229,7 +229,7 @@ class PairWords:
 
     def _by_name(self, runnable: I64) -> tuple[I64, I64]:
         """Expands detections of runnables, which several patterns may share: for each pattern, the detection and the
-        pattern's place in the file."""
+        pattern's number in the file."""
         lengths = np.array([len(names) for names in self._names], dtype=np.int64)[runnable]
         times = np.repeat(np.arange(len(runnable)), lengths)
         names = [self._names[number] for number in runnable.tolist()] if (lengths != 1).any() else None
@@ -240,7 +240,7 @@ class PairWords:
 
 
 def _numbered(parts: Sequence[Found]) -> I64:
-    """The numbers of detections among those that are measured; -1 where they are not."""
+    """The number of each detection among the measured ones; -1 where it is not measured."""
     numbers = [np.zeros(0, dtype=np.int64)]
     n_measured = 0
     for part in parts:
@@ -252,7 +252,7 @@ def _numbered(parts: Sequence[Found]) -> I64:
 
 
 def _ranked(met: Met, events: Events) -> Met:
-    """The same with a as the one with the smaller key, where two sides have been searched for other reasons."""
+    """The events with a as the one with the smaller key, where two sides have been searched for other reasons."""
     a, b = (_entities(rows, events.entity) for rows in (met.a_row, met.b_row))
     swapped = events.rank[a] > events.rank[b]
     a_row, b_row = np.where(swapped, met.b_row, met.a_row), np.where(swapped, met.a_row, met.b_row)
@@ -264,14 +264,14 @@ def _by_role(a: I64, b: I64) -> dict[m.Role, I64]:
 
 
 def _entities(at: I64, entity: I32) -> I32:
-    """The entities of rows, of which those below 0 are -1 - entity."""
+    """The entities of rows; a row below 0 is -1 - entity."""
     if not len(entity):
         return (-1 - at).astype(np.int32)
     return np.where(at >= 0, entity[np.maximum(at, 0)], -1 - at).astype(np.int32)
 
 
 def _buffers(n: int) -> tuple[I64, I32, I32, I64, I64, U8]:
-    """Times, links, words that are present, numbers in the word, times since the event before, where words begin."""
+    """Times, links, words that are present, numbers in the word, times since the previous event, where words begin."""
     i32, i64 = np.int32, np.int64
     return (
         np.empty(n, i64), np.empty(n, i32), np.empty(n, i32), np.empty(n, i64), np.empty(n, i64), np.empty(n, np.uint8)

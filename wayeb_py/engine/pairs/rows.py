@@ -31,7 +31,7 @@ class NewestPicker:
         self._sources, self._local = sources, local
 
     def column(self, role: m.Role, asked: Any, at: I64) -> Column:
-        """What was asked of the events."""
+        """The values of a subject at the events."""
         return self._sources[self.sides[role]].newest[asked].at(self.own(at))
 
     def emitted(self, role: m.Role, column: str, at: I64) -> pa.Array:
@@ -41,7 +41,7 @@ class NewestPicker:
         return rows.take(column, self.own(at))
 
     def steering(self, role: m.Role) -> tuple[F64, F64]:
-        """Of the events at hand, and what was kept by entity."""
+        """The steering of the events at hand, and what was kept by entity."""
         steering = self._sources[self.sides[role]].steering
         assert steering is not None
         return steering.here, steering.kept
@@ -55,7 +55,7 @@ class NewestPicker:
 
 @dataclass(frozen=True, slots=True)
 class FoundRows:
-    """Detections, the places of their events among those of all sources, and where their values are."""
+    """Detections, the indices of their events among those of all sources, and where their values are."""
 
     found: FoundPairs
     place: I64

@@ -37,7 +37,7 @@ Blobs = dict[str, bytes]
 class PairBinding:
     """The facts that follow from the types of the events."""
 
-    sources: list[PairSource]  # of the streams that pairs read, in the order of the file
+    sources: list[PairSource]  # the sources of the streams that pairs read, in the order of the file
     words: list[PairWords]
     schema: PairSchema
     silences: PairSilences
@@ -147,7 +147,7 @@ def _restore_source(
     first = int(entities[0]) if len(entities) else 0
     for nth, newest in enumerate(source.newest.values()):
         begin = f"{name}.newest{nth}."
-        # Kept by the numbers of all sources: those of the sources before come first.
+        # Kept by the numbers of all sources: those of earlier sources come first.
         kept = {
             key.removeprefix(begin): np.concatenate([np.zeros(first, dtype=array.dtype), array])
             for key, array in arrays.items()

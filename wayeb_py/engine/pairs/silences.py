@@ -1,9 +1,10 @@
-"""Patterns over pairs that end in a silence: a match after which a, b, or both send nothing for so long.
+"""Patterns over pairs that end in a silence: a match after which a, b, or both send nothing for some time.
 
-    matches of R at a pair's events ──▶ wait for t + D ──▶ detected, or dropped where one who should be silent sends
+    matches of R at a pair's events ──▶ wait for t + D ──▶ detected, or dropped where an entity that should be silent
+    sends
 
-A match is at an event of the pair at time t; of several events of the two at one time only the last can be followed by
-a silence. Whatever an entity sends breaks its silence, with a position or without. At the end of the input, the
+A match is at an event of the pair at time t; among several events of the two at one time, only the last can be followed
+by a silence. Whatever an entity sends breaks its silence, with a position or without. At the end of the input, the
 silences are detected that end before the last event of every stream concerned.
 """
 
@@ -28,7 +29,7 @@ from wayeb_py.pairs.events import Events
 
 @dataclass(frozen=True, slots=True)
 class _Silent:
-    """A pattern that ends in a silence: its place in the file, whose silence it is, and its waiting matches."""
+    """A pattern that ends in a silence: its number in the file, the silent entity, and its waiting matches."""
 
     number: int
     roles: tuple[m.Role, ...]
@@ -75,7 +76,7 @@ class PairSilences:
         return sent
 
     def wait(self, found: Sequence[FoundRows], events: Events, sent: Sent, rank: I64) -> None:
-        """Matches at a pairing's events will wait, unless a sent event has followed them too soon."""
+        """Lets matches at a pairing's events wait, unless a sent event has followed them too soon."""
         of_pair = Sent(events.entity, events.ts)
         for rows in found:
             for number in np.unique(rows.found.pattern).tolist():
@@ -100,8 +101,8 @@ class PairSilences:
                     self._new.setdefault(number, []).append(found_here)
 
     def settle(self) -> None:
-        """The matches of all searches wait, in the order of their times: one pattern's pairs may be looked for in two
-        searches, each of which goes through all events."""
+        """Lets the matches of all searches wait, in the order of their times: one pattern's pairs may be looked for in
+        two searches, each of which goes through all events."""
         for number, some in self._new.items():
             table = pa.concat_tables([one[0] for one in some])
             ts, followed, entity = (np.concatenate(arrays) for arrays in list(zip(*some, strict=True))[1:])
@@ -147,7 +148,7 @@ class PairSilences:
         return {f"waiting{one.number}": one.waiting.save(empty, number) for one in self._silent.values()}
 
     def restore(self, saved: Mapping[str, bytes], n_entities: int) -> None:
-        """Takes up a saved state."""
+        """Continues from a saved state."""
         for one in self._silent.values():
             one.waiting.restore(saved[f"waiting{one.number}"], self._schema.columns.detections, n_entities)
 
@@ -183,7 +184,7 @@ class Sent:
         return after
 
     def last_until(self, entity: I32, ts: I64) -> I64:
-        """The place of each entity's last event up to a time; -1 where there is none."""
+        """The index of each entity's last event up to a time; -1 where there is none."""
         at = self._beyond(entity, ts) - 1
         known = at >= 0
         known[known] = self._entity[at[known]] == entity[known]

@@ -44,10 +44,10 @@ class SourceEvents:
     rows: Rows
     lon: F64
     lat: F64
-    points: F64  # of the unit sphere, one a row
+    points: F64  # points of the unit sphere, one for each row
     speed_m_s: F64  # NaN where it is not known, or not declared
     course: F64
-    sent_entity: I32  # of all events, those without a position among them
+    sent_entity: I32  # entities of all events, including those without a position
     sent_ts: I64
 
 
@@ -68,8 +68,8 @@ class PairSource:
         self.stream, self.key, self.time = stream, stream.key, stream.time
         self.position: tuple[str, str] = stream.position
         self._asked = tuple(asked)
-        self._answered = answered  # the columns in which events bring the answer to a question along
-        self._motion = stream.motion if moves else None  # read only where a pattern asks how they move
+        self._answered = answered  # the columns in which events carry the answers
+        self._motion = stream.motion if moves else None  # read only where a pattern needs their motion
         self.schema = self._wanted(schema, emitted)
         self._read = frozenset([*self.schema.names, *answered.values()])
         self.ticks_per_s, self._scale = ticks_per_s, ticks_per_s // ticks_per_s_of(stream, schema)
@@ -160,7 +160,7 @@ class PairSource:
         return self._last_seen[entities]
 
     def remember_seen(self, last_seen: I64) -> None:
-        """Takes up a saved state, of entities 0, 1, 2, …"""
+        """Continues from a saved state of entities 0, 1, 2, …"""
         self._last_seen = last_seen.copy()
 
     @staticmethod
@@ -168,7 +168,7 @@ class PairSource:
         return np.ascontiguousarray(to_float(column_of(batch.column(name), name)))
 
     def begin(self, events: SourceEvents, n_entities: int) -> None:
-        """Computes the answers to pairs' questions about these events; entities are so many over all sources."""
+        """Computes what pairs need of these events; `n_entities` counts the entities of all sources."""
         rows = events.rows
         given = {LON: events.lon, LAT: events.lat, SPEED: events.speed_m_s, COURSE: events.course}
         for name in self._needed & given.keys():
@@ -217,7 +217,7 @@ class KeyOrder:
         self._ranks: I64 = np.zeros(0, dtype=np.int64)
 
     def ranks(self) -> I64:
-        """[entity]: ranks that compare as the keys do; a new key may change all of them."""
+        """[entity]: ranks in the order of the keys; a new key may change all of them."""
         if len(self._entities) != len(self._ranks):
             self._ranks = ranks_of_keys(self._entities.keys())
         return self._ranks

@@ -33,7 +33,7 @@ class Picker(Protocol):
         """Rows of the pairing's events as rows of their own source."""
 
     def steering(self, role: m.Role) -> tuple[F64, F64]:
-        """Of the events at hand, and what was kept by entity."""
+        """The steering of the events at hand, and what was kept by entity."""
 
 
 def asks_for_approach(pattern: m.Pattern) -> bool:
@@ -44,7 +44,7 @@ def asks_for_approach(pattern: m.Pattern) -> bool:
 class PairChunk(Chunk):
     """Some events of pairs; an entity is a pair's word."""
 
-    row: I32 = field(kw_only=True)  # whose event it is
+    row: I32 = field(kw_only=True)  # the row of the event
     at: Mapping[m.Role, I64] = field(kw_only=True)  # the rows of the newest events of a and b
     distance_m: F64 = field(kw_only=True)
     pick: Picker = field(kw_only=True)  # values of the newest events, by row
@@ -120,7 +120,7 @@ class PairValues(Values):
         return known
 
     def position_of(self, role: m.Role, chunk: PairChunk) -> tuple[F64, F64]:
-        """Longitude and latitude, moved on to the time of the event where the pair is `projected`."""
+        """Longitude and latitude, moved to the time of the event where the pair is `projected`."""
         known: tuple[F64, F64] | None = chunk.computed.get((role, "position"))
         if known is None:
             known = self._floats(role, LON, chunk), self._floats(role, LAT, chunk)
@@ -155,7 +155,7 @@ class PairValues(Values):
         return known
 
     def _shrinking(self, value: m.Closing, chunk: PairChunk) -> F64:
-        """The speed at which the distance has shrunk since the pair's event before; missing where there is none."""
+        """The speed at which the distance has shrunk since the pair's previous event; missing where there is none."""
         before = self._shift(
             self._memory(value), "number", chunk.distance_m, np.float64, chunk, np.full(len(chunk.ts), np.nan)
         )

@@ -47,7 +47,7 @@ class Inputs(Protocol):
 
     @property
     def times(self) -> Mapping[str, RuleTimes]:
-        """What follows from the conditions on time, of these rules and of those that they read."""
+        """What follows from the conditions on time, for these rules and those that they read."""
 
     @property
     def files(self) -> Mapping[str, Mapping[str, pa.Array]]:
@@ -77,7 +77,7 @@ class Running:
         self.fixed = tuple(inputs.files)
         self.plans = make_plans(inputs.rules, inputs.times, ticks, values, inputs.type_of, self.fixed)
         self.files = {f"facts {name}": _as_batch(arrays) for name, arrays in inputs.files.items()}
-        self.samples: dict[bool, dict[str, Sample]] = {  # of files, [kept][table]
+        self.samples: dict[bool, dict[str, Sample]] = {  # samples of files, [kept][table]
             kept: {
                 name: Sample(_sampled(layouts[name], batch, words), batch.n)
                 for name, batch in self.files.items()
@@ -91,7 +91,7 @@ class Running:
         self.changed = dict(inputs.changing)
         self.has_begun = self.kept_goes_on = False
         self.afresh = set(self.files)  # tables of files whose rows the rules in time do not have yet
-        self.file_ids = {table: np.arange(batch.n) for table, batch in self.files.items()}  # of rows in kept tables
+        self.file_ids = {table: np.arange(batch.n) for table, batch in self.files.items()}  # ids of rows in kept tables
         self.replaced: dict[str, tuple[RowBatch, I64]] = {}  # files that have changed: new rows, ids of lost ones
         self.renumbered: dict[str, Renumbered] = {}  # tables of kept rules that began with facts that stood already
         self._delays = {
@@ -114,12 +114,12 @@ class Running:
         return EventRules(self.plans, samples, Orders(forced), self.words)
 
     def sampled(self, came: Mapping[str, Sequence[RowBatch]]) -> dict[str, Sample]:
-        """Samples of files, and of rows that came, by table; where none came there is about one at a time."""
+        """Samples of files, and of rows that came, by table; where none came, it assumes about one at a time."""
         found = dict(self.samples[False])
         for table, layout in self.in_time.layouts.items():
             batch = together(came.get(table, ()))
             if batch is not None:
-                ts = None if UNTIL in batch.times else batch.times["ts"]  # what stands counts as it is
+                ts = None if UNTIL in batch.times else batch.times["ts"]  # rows that stand count as they are
                 between = None if ts is None else (int(ts.min()), int(ts.max()))
                 found[table] = Sample(_sampled(layout, batch, self.words), batch.n, between)
             elif table not in found:
@@ -130,7 +130,7 @@ class Running:
         """Plans the event rules again from the first rows, if these are enough for estimates. Does nothing if a
         restored state or the caller (`--plan`) has fixed the plans."""
         joining = {name for name in self.in_time.trees if len(self.plans.queries[name].members) > 1}
-        if joining <= self._orders.forced.keys():  # of one member there is one plan
+        if joining <= self._orders.forced.keys():  # a rule of one member has one plan
             return
         if self.in_time.network.has_run or sum(b.n for some in self.held.values() for b in some) < FEWEST_SAMPLED:
             return
@@ -167,7 +167,7 @@ class Running:
             self.held.setdefault(table, []).append(batch)
 
     def _known(self, until: int) -> dict[str, RowBatch]:
-        """The rows that are known before a time; the others go on being held."""
+        """The rows that are known before a time; the others stay held."""
         held, self.held = self.held, {}
         rows: dict[str, RowBatch] = {}
         for table, batches in held.items():
@@ -264,11 +264,11 @@ class Running:
 
 
 def _in_order(batch: RowBatch) -> I64:
-    """The order in which rows become known; of those of one time, that of their keys where they have some."""
+    """The order in which rows become known; rows of one time are in the order of their keys, where they have some."""
     known, order = batch.times[KNOWN], np.arange(batch.n)
     if SEQ in batch.times:
         rank, seq = ranks_of_keys(batch.arrays[KEY]), batch.times[SEQ]
-        if runs.order_by_three(known, rank, seq, order):  # as most are
+        if runs.order_by_three(known, rank, seq, order):  # fast for most
             return order
         order = np.arange(batch.n)
         runs.order_by(seq, order)

@@ -68,7 +68,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """What a table holds of a column: its kind, the type of its array, how it is scaled, and what Arrow calls it."""
+    """How a table holds a column: its kind, the type of its array, its scale, and its Arrow type."""
 
     kind: Kind
     dtype: npt.DTypeLike

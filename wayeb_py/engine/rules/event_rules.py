@@ -1,4 +1,4 @@
-"""Rules over what happens: rows that the clock has passed go in, matches come out when they are decided.
+"""Runs rules over what happens: rows that the clock has passed go in, matches come out when they are decided.
 
 A rule that reads the matches of another is one tier above it. What a tier finds becomes rows of the next tier, in a
 further step with a clock of its own; a match that waits for the absence of such a row waits for that clock.

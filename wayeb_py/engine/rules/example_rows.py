@@ -69,7 +69,7 @@ class GivenRows:
         }
 
     def _ticks(self, meaning: m.Meaning) -> int:
-        """The ticks of the file, or nanoseconds where a time of the test falls between two of those ticks."""
+        """The ticks of the file, or nanoseconds where a time of the test falls between two ticks."""
         ticks = ticks_per_s(meaning.streams)
         told = [self._example.ends_s, *(one for row in self._example.rows for one in (row.ts_s, row.start_s))]
         return ticks if all((one or Fraction(0)) * ticks % 1 == 0 for one in told) else NANOSECONDS
@@ -155,7 +155,7 @@ def recognise_given(patterns: CompiledPatterns, example: m.RuleExample, values: 
 
 
 def _ranks(keys: pa.Array) -> I64:
-    """Numbers that compare as the keys do."""
+    """Numbers in the order of the keys."""
     ranks: I64 = pc.rank(keys, tiebreaker="dense").to_numpy().astype(np.int64)
     return ranks
 
@@ -185,7 +185,7 @@ def _shared(member: m.Member) -> str:
 
 
 def _columns(members: Sequence[m.Member]) -> dict[str, dict[str, m.Kind | None]]:
-    """The columns that are asked of each table, with their kinds."""
+    """The columns that are read of each table, with their kinds."""
     found: dict[str, dict[str, m.Kind | None]] = {}
     for member in members:
         own = found.setdefault(_shared(member), {})

@@ -19,7 +19,7 @@ _KINDS = {"number": "numbers", "text": "texts", "bool": "truth values", "time": 
 
 
 def read_facts(facts: m.Facts, outside: bool) -> dict[str, pa.Array]:
-    """The columns of a file of facts, under the names that rules use; of equal rows it keeps the first."""
+    """The columns of a file of facts, under the names that rules use; it keeps the first of equal rows."""
     path = path_of(facts)
     if not (outside or facts.given) and is_outside(facts.source.name, path):
         raise DataError(

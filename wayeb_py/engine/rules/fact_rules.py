@@ -1,4 +1,4 @@
-"""Rules over facts alone: at every time at which facts change, matches begin and end.
+"""Runs rules over facts alone: whenever facts change, matches begin and end.
 
 All changes at one time make one step. The facts of files begin at the beginning of time. A kept rule that reads another
 runs after it: the matches that begin and end in the first are changes for the second, at the same time.
@@ -67,7 +67,7 @@ class Begun:
         self._n = len(self._number)
 
     def begin(self, numbers: I64, time: int) -> None:
-        """Matches begin; their numbers follow those before."""
+        """Notes that matches begin; their numbers follow the earlier ones."""
         if self._n + len(numbers) > len(self._number):
             self._make_room(len(numbers))
         more = slice(self._n, self._n + len(numbers))
@@ -75,7 +75,7 @@ class Begun:
         self._n = more.stop
 
     def end(self, numbers: I64) -> I64:
-        """Matches end; when each began."""
+        """Notes that matches end; returns when each began."""
         places = np.searchsorted(self._number[: self._n], numbers)
         self._stands[places] = False
         return self._at[places]

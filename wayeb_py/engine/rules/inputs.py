@@ -41,8 +41,8 @@ _TIMES = ("ts", "start_ts", "decided_ts")
 
 
 class RuleInputs:
-    """Everything that members of rules range over. `finders` names, by pattern, the operators that find silences and
-    pairs, and those whose reported detections rules take as they are. Rules that are `elsewhere` only have their rows
+    """Everything that members of rules range over. `finders` are, by pattern, the operators that find silences and
+    pairs, and those whose reported detections rules take as they are. Rules that are `elsewhere` only get their rows
     made here."""
 
     def __init__(
@@ -133,7 +133,7 @@ class RuleInputs:
         return max([*ticks, *(TICKS_PER_S[stream.time_unit or "s"] for stream in self._others())])
 
     def _others(self) -> list[m.Stream]:
-        """Streams of the file that are read elsewhere; of their types only the declared unit is known here."""
+        """Streams of the file that other tasks read; only the declared unit of their types is known here."""
         return [stream for stream in self.all.timed if (stream.name or "") not in self.all.by_stream]
 
     @property
@@ -256,7 +256,7 @@ class RuleInputs:
 
 
 class _FoundRows:
-    """A table of detections or episodes, of which some rows at a time are asked for."""
+    """A table of detections or episodes, read some rows at a time."""
 
     def __init__(self, table: pa.Table, schema: DetectionSchema, ticks_per_s: int) -> None:
         self.table, self._schema, self.ticks_per_s = table, schema, ticks_per_s
@@ -281,7 +281,7 @@ class _FoundRows:
 
 
 def _numbered_names(names: pa.ChunkedArray) -> tuple[list[str], I64]:
-    """The different names, and the number of each row's."""
+    """The distinct names, and the number of each row's name."""
     coded = names.combine_chunks()
     if isinstance(coded, pa.ChunkedArray):
         coded = coded.chunk(0)

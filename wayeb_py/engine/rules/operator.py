@@ -59,9 +59,9 @@ class RuleOperator:
         self._orders = Orders(dict(forced or {}))
         self._words = Words()
         self.most_words: float = MOST_WORDS
-        self._n_words = 0  # that were left when they were last looked through
+        self._n_words = 0  # texts that were left after the last search for unused ones
         self._made: tuple[Running, MatchRows] | None = None
-        self._saved: SavedRules | None = None  # until rules are bound
+        self._saved: SavedRules | None = None  # a saved state, until rules are bound
         self._nothing: Detections | None = None
         self._reached_s: Mapping[str, Fraction] = {}  # the greatest time that has arrived of each stream
 
@@ -77,7 +77,7 @@ class RuleOperator:
         self._inputs.bind(stream, schema, entities)
 
     def _make_anew(self) -> None:
-        """Has the networks made once more, with the state that they are in."""
+        """Makes the networks again, with the state that they are in."""
         self._take_up(SavedRules(self.save()))
         self._made = self._nothing = None
 
@@ -107,7 +107,7 @@ class RuleOperator:
 
     @property
     def n_spared(self) -> int:
-        """How many events patterns did not look at for rules, since no rule can use what they would detect."""
+        """How many events patterns skipped for rules, since no rule can use what they would detect."""
         return sum(stream.n_spared for stream in self._inputs.streams.values())
 
     @property
@@ -142,7 +142,7 @@ class RuleOperator:
         """The matches that are decided now that the clock has passed these events; `before` is what other operators
         found in them."""
         self._reached_s = passed.reached_s
-        if len(self._words.words) > max(self.most_words, 2 * self._n_words):  # of which many may be in no row any more
+        if len(self._words.words) > max(self.most_words, 2 * self._n_words):  # many of them may be in no row any more
             self._make_anew()
         if passed.until_s is None and not passed.rows and not any(len(found) for _, found in before):
             return self.nothing()
@@ -179,7 +179,7 @@ class RuleOperator:
 
     @property
     def ticks_per_s(self) -> int:
-        """The unit in which rows have their times, the finest of all streams'."""
+        """The unit of the times of rows: the finest of all streams."""
         return self._inputs.ticks_per_s
 
     def take(self, rows: Iterable[tuple[str, RowBatch]], until: int) -> Detections:
@@ -195,7 +195,7 @@ class RuleOperator:
         return self._told([*self._make()[0].begin()]) if until is None else self.take(rows, until)
 
     def _told(self, found: Sequence[Found]) -> Detections:
-        if not found:  # as after most batches
+        if not found:  # the case after most batches
             return self.nothing()
         _, rows = self._make()
         return Detections(rows.table(found), rows.schema.episodes.empty_table())
@@ -203,7 +203,7 @@ class RuleOperator:
     # State.
 
     def save(self) -> bytes:
-        """The state; nothing where there is none yet."""
+        """The state; empty where there is none yet."""
         if self._made is None and (self._saved is not None or not self._inputs.are_bound):
             return b"" if self._saved is None else self._saved.data
         streams = {name: rows.save() for name, rows in self._inputs.streams.items()}

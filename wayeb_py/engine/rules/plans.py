@@ -38,8 +38,8 @@ from wayeb_py.rules.planning.statistics import UNKNOWN_ROWS, Statistics, sampled
 from wayeb_py.rules.planning.tree import Tree, read_tree, text_of
 from wayeb_py.rules.table import Array
 
-MOST_SAMPLED = 10_000  # rows of a table
-FEWEST_SAMPLED = 1_000  # rows of all that happens, by which a run plans
+MOST_SAMPLED = 10_000  # the most sampled rows of a table
+FEWEST_SAMPLED = 1_000  # the fewest rows of all that happens from which a run plans
 _INSTANTS = ("ts", "start_ts", "decided_ts")
 
 TypeOf = Callable[[m.Member, str], pa.DataType]
@@ -47,7 +47,7 @@ TypeOf = Callable[[m.Member, str], pa.DataType]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Columns of some rows of a table, how many there are, and, of rows that happen, the first and the last time."""
+    """Columns of some rows of a table, their number, and, for rows that happen, the first and the last time."""
 
     columns: Mapping[str, Array]
     n_rows: int
@@ -159,7 +159,7 @@ def make_plans(
                 own_columns.update(dict.fromkeys((time_column(member, "start_ts"), "ts")))
     for kept, tables in asked.items():
         plans.layouts[kept] = {
-            # A rule may count rows and ask for nothing that is in them: their number is that of some column.
+            # A rule may count rows and read nothing of them: their number is that of some column.
             table: Layout(table, tuple(columns) or (ORIGIN_COLUMN,), types[table], positions.get(table))
             for table, columns in tables.items()
         }

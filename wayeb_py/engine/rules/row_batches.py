@@ -1,4 +1,4 @@
-"""Rows that come to a table: their times, their attributes as they were read, and the columns that the table asks for.
+"""Rows that come to a table: their times, their attributes as they were read, and the columns that the table has.
 
 The network makes a column when it first reads it, and only for the rows that it reads: most rows of a stream fail the
 conditions on their member alone, and no other column of them is ever read.
@@ -18,7 +18,7 @@ from wayeb_py.engine.rules.column_types import ColumnType, Words, plain_array, p
 from wayeb_py.rules.table import I64, Array
 
 TIMES = ("ts", "start_ts", KNOWN, SINCE, UNTIL)
-KEY, SEQ = "@key", "@seq"  # of reported detections: rows of one time are sorted by these
+KEY, SEQ = "@key", "@seq"  # columns of reported detections: rows of one time are sorted by these
 
 
 @dataclass(frozen=True, slots=True)

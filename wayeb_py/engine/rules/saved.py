@@ -1,12 +1,12 @@
 """The state of rules becomes bytes and comes back: rows, tuples, what stands, what is held, and how far patterns are.
 
 It saves networks node by node, each under a digest of what the node does. So a user can add, remove or change rules
-between two runs, and the unchanged ones continue. A rule begins afresh where it asks for columns that were not saved,
-or where a file of facts that it reads has changed. Kept rules continue all together or not at all; where they begin
-afresh, they report all matches of the facts that stand. Where they continue and a file has changed, the rows that it
+between two runs, and the unchanged ones continue. A rule starts empty where it reads columns that were not saved,
+or where a file of facts that it reads has changed. Kept rules continue all together or not at all; where they start
+empty, they report all matches of the facts that stand. Where they continue and a file has changed, the rows that it
 has lost and gained end and begin facts.
 
-Texts are codes in all that is kept. Those that no row has any more are left out, and the others get codes anew.
+Texts are codes in all that is kept. Those that no row has any more are left out, and the others get new codes.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from wayeb_py.errors import DataError
 from wayeb_py.rules.network import below
 from wayeb_py.rules.table import I64, MISSING, Array
 
-VERSION = 1  # of the state of rules; what nodes, tables and conditions are called in it is part of it
+VERSION = 1  # version of the state of rules; it includes the names of nodes, tables and conditions
 _TIME, _HELD, _ARRAY = "t:", "h:", "a:"  # prefix of the names of a batch's columns
 
 
 def save(
     running: Running, words: list[str], streams: Mapping[str, bytes], pair_places: Mapping[str, list[Any]]
 ) -> bytes:
-    """The state of rules; `streams` are those of the rows of streams, `pair_places` are of episodes of pairs."""
+    """The state of rules; `streams` are the states of the rows of streams, `pair_places` those of episodes of pairs."""
     arrays: dict[str, Array] = {}
     texts: list[str] = []  # arrays of codes
     for name, network in _networks(running).items():
@@ -105,7 +105,7 @@ def digests(running: Running) -> dict[str, str]:
 
 
 class SavedRules:
-    """A saved state, unpacked: the parts that are needed before rules are bound, and those that are needed after."""
+    """A saved state, unpacked: the parts that are needed before rules are bound, and the parts after."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data

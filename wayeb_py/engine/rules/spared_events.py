@@ -2,14 +2,14 @@
 can use their entity.
 
 Rules see what patterns detect in the events that count for the clock. Where all events of a stream come in the order of
-time, every event counts, and that is what is reported. So where rules ask a stream for detections alone, of patterns
+time, every event counts, and that is what is reported. So where rules read only detections of a stream, of patterns
 that are reported with all that rules want of them, its events need not be held, put in order and stepped again: this is
 most of what a rule costs beside its patterns.
 
 Where every rule that reads the patterns of a stream joins their entity with facts of a file, no detection of any other
-entity is ever in a match: patterns do not look at their events. Facts that a stream changes tell nothing beforehand.
+entity is ever in a match: patterns do not look at their events. Facts that a stream changes are not known beforehand.
 
-*Not taken*: the first where a state may be saved. What is saved must go on whatever the order of the events to come.
+*Not taken*: the first where a state may be saved. What is saved must continue whatever the order of later events.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _of_stream(patterns: CompiledPatterns, name: str, stream: m.Stream) -> list[
 def wanted_keys(
     rules: tuple[m.Rule, ...], patterns: Collection[str], files: Mapping[str, Mapping[str, pa.Array]]
 ) -> list[pa.Array] | None:
-    """The values of facts of which the key of a detection of these patterns is one; None where it may be any."""
+    """The fact values that the key of these patterns' detections must be among; None where it may be any."""
     found: list[pa.Array] = []
     for rule in rules:
         scopes = [(rule.members, rule.members, rule.conditions)]
@@ -95,7 +95,7 @@ def _told(
 
 
 def are_wanted(keys: pa.Array, wanted: Sequence[pa.Array]) -> pa.Array:
-    """Which of some keys are among the wanted ones; all where the types of the two cannot be compared so."""
+    """Which of some keys are among the wanted ones; all where the two types cannot be compared this way."""
     try:
         values = pa.concat_arrays([one.cast(keys.type) for one in wanted])
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # numbers with a fraction, texts beside numbers

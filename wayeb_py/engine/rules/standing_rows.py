@@ -1,7 +1,7 @@
 """Events become rows that stand for a while: the newest of each key, and facts that a stream changes.
 
-A row stands from its time until the next one of its key, or from its `+` to its `-`. Of several changes at one time the
-last counts. The clock passes all events of a time together, so no row begins and ends at one time.
+A row stands from its time until the next one of its key, or from its `+` to its `-`. Among several changes at one time
+the last counts. The clock passes all events of a time together, so no row begins and ends at one time.
 
 For each key or fact this file remembers the arrival number of the row that stands now; the event that ends the row sets
 its end in the table.
@@ -25,7 +25,7 @@ from wayeb_py.rules.kernels import numbering
 from wayeb_py.rules.table import I64, ID, Array, Bools, Table
 
 NONE: I64 = np.empty(0, dtype=np.int64)
-FEW_FACTS = 1024  # so many that have ended may be remembered
+FEW_FACTS = 1024  # how many ended facts may be remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Newest:
         again = np.flatnonzero(entity[order[1:]] == entity[order[:-1]])
         until: I64 = np.full(events.n, FOREVER)
         until[order[again]] = ts[order[again + 1]]
-        stands = np.flatnonzero(until > ts)  # the last of a time
+        stands = np.flatnonzero(until > ts)  # the last row of each time
         firsts = np.ones(events.n, dtype=bool)
         firsts[order[again + 1]] = False
         first = np.flatnonzero(firsts)
@@ -79,13 +79,13 @@ class Newest:
         had = before >= 0
         ends = Ends(before[had], ts[first][had])
         rows = events.take(stands)
-        self.row[entity[stands]] = n_arrived + np.arange(len(stands))  # an entity keeps its last one
+        self.row[entity[stands]] = n_arrived + np.arange(len(stands))  # an entity keeps its last row
         return RowBatch(rows.n, {**rows.times, UNTIL: until[stands]}, rows.arrays, rows.held), ends
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Facts that begin and end: rows of a batch of events, by the number of the fact, and when."""
+    """Facts that begin and end: the rows of a batch of events, the numbers of the facts, and the times."""
 
     row: I64
     fact: I64
@@ -121,7 +121,7 @@ class FactNumbers:
         return numbers
 
     def keep(self, numbers: I64) -> None:
-        """Forgets all but these, which become 0, 1, 2, …"""
+        """Forgets all other facts; these become 0, 1, 2, …"""
         self._known, self.n = self._known[numbers], len(numbers)
         self._buckets = np.full(max(64, 1 << (4 * self.n).bit_length()), -1, dtype=np.int64)
         numbering.place_rows(self._known, self._buckets)
@@ -153,7 +153,7 @@ class ChangedFacts:
         fact = self._numbers(held, len(at))
         order = np.argsort(fact, kind="stable")
         fact, own_ts, own_plus = fact[order], ts[order], plus[order]
-        last = np.ones(len(order), dtype=bool)  # of those of one fact and time
+        last = np.ones(len(order), dtype=bool)  # whether a change is the last of its fact and time
         last[:-1] = (fact[1:] != fact[:-1]) | (own_ts[1:] != own_ts[:-1])
         order, fact, own_ts, own_plus = (values[last] for values in (order, fact, own_ts, own_plus))
         before = self.row[fact] >= 0
@@ -223,7 +223,7 @@ class ChangedFacts:
         return {"values": self._facts.values, "row": self.row, "n_rows": np.array([self.n_rows])}
 
     def restore(self, saved: Mapping[str, Any]) -> None:
-        """Takes up what was saved."""
+        """Continues from what was saved."""
         self._facts = FactNumbers(len(self.columns))
         self._facts.of(np.ascontiguousarray(saved["values"]))
         self.row, self.n_rows, self._n_stood = saved["row"], int(saved["n_rows"][0]), self._facts.n

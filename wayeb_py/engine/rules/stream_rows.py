@@ -43,12 +43,12 @@ from wayeb_py.rules.table import I64, Bools
 
 WHERE = "where"
 Where = tuple[Any, Any]  # longitude and latitude as the events have them
-_Key = tuple[int, int, int]  # entity, pattern, place, as an open episode has them
+_Key = tuple[int, int, int]  # entity, pattern and place of an open episode
 
 
 @dataclass(frozen=True, slots=True)
 class StreamAsked:
-    """What rules ask of a stream: of its events, and of each pattern's detections and episodes, their columns."""
+    """What rules read of a stream: the columns of its events, and of each pattern's detections and episodes."""
 
     events: Sequence[str] = ()
     detections: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class StreamRows(ClockedRecogniser):
             from wayeb_py.engine.rows.episodes import EpisodeJoiner  # for start-up time: few rules read episodes
 
             self._joiner = EpisodeJoiner()
-        self.wanted: list[pa.Array] | None = None  # the keys that some rule can use; None where it may be any
+        self.wanted: list[pa.Array] | None = None  # the keys that some rule can use; None where any may be
         self._is_wanted: Bools = np.zeros(0, dtype=bool)  # [entity]
         self.n_spared = 0  # events of entities that no rule can use
         self._closed: list[tuple[Episode, int, Where]] = []
@@ -108,7 +108,7 @@ class StreamRows(ClockedRecogniser):
         return pack_operators([OperatorState(ENTITIES, "", own), OperatorState(WHERE, "", where)])
 
     def restore(self, data: bytes) -> None:
-        """Continues from a saved state; patterns that are not in it begin afresh."""
+        """Continues from a saved state; patterns that are not in it start empty."""
         states = {state.kind: state.data for state in unpack_operators(data)}
         super().restore(states[ENTITIES])
         if WHERE in states:
@@ -215,7 +215,7 @@ class StreamRows(ClockedRecogniser):
         if binding is None or self._joiner is None or until is None:
             return {}
         factor = ticks_per_s // binding.ticks_per_s
-        forget = binding.forget * factor  # a rule takes episodes only of a stream that forgets
+        forget = binding.forget * factor  # a rule reads episodes only of a stream that forgets
         closed, self._closed = self._closed, []
         for key, episode in list(self._joiner.open.items()):
             if episode.end_ts * factor + forget < until:

@@ -33,7 +33,7 @@ from wayeb_py.kernels.step_tables import Windows
 from wayeb_py.kernels.ticks import NEVER
 
 NO_WINDOW = 2**63 - 1
-MOST_QUESTIONS = 12  # about places, answered together: all ways to answer them are in one table
+MOST_QUESTIONS = 12  # predicates about places that are answered together: one table has all combinations of answers
 
 if TYPE_CHECKING:
     from wayeb_py.engine.stepping.measures import MatchMeasures
@@ -68,7 +68,7 @@ class Cohort:
             ]
         )
         self.encoders = [Encoder(axis) for axis in axes]
-        # With a single stepper its codes are summed at once and the cells of the axes are never written down.
+        # With a single stepper, its codes are summed at once and the cells of the axes are never stored.
         self._direct = len(groups) + len(simulated) == 1 and not placed
         windows = _windows(self.patterns, ticks_per_s)
         self.placed: list[PlaceStepper] = []
@@ -97,7 +97,7 @@ class Cohort:
         asked = {number for asked in self._asked for number in asked.axes}
         self._encoded = [(number, one) for number, one in enumerate(self.encoders) if number not in asked]
         self._cells = np.empty((1, 0), dtype=np.uint16)
-        self.seen: U8 | None = None  # by entity; only where entities were there before the cohort
+        self.seen: U8 | None = None  # [entity]; only where entities existed before the cohort
 
     def _simulated(
         self, number: int, pattern: CompiledPattern, axes: Sequence[Axis], windows: Windows, ticks_per_s: int
@@ -128,7 +128,7 @@ class Cohort:
         self.seen = np.zeros(n_known, dtype=np.uint8)
 
     def looking_back(self) -> Iterator[m.Value]:
-        """The values that need memory, wherever they stand."""
+        """The values that need memory, wherever they occur."""
         for encoder in self.encoders:
             yield from _looking_back(encoder.axis.subject)
         for stepper in self.placed:
@@ -179,7 +179,7 @@ class Cohort:
         return found
 
     def crowded(self) -> Iterator[tuple[str, int]]:
-        """Patterns that have followed very many ways of an entity, and at how many events since this was last asked."""
+        """Patterns that have followed very many ways of an entity, and at how many events since the last call."""
         for stepper in self.remembering:
             if n_events := stepper.crowded():
                 yield stepper.pattern.name, n_events
@@ -212,7 +212,7 @@ class Cohort:
 
     @property
     def has_cells(self) -> bool:
-        """Whether cells can be read: not where a single pattern that is run by run has summed them for itself."""
+        """Whether cells can be read: False where a single pattern that goes run by run has summed them for itself."""
         return not self._direct or isinstance(self.steppers[0], TableStepper)
 
     def _hide_the_past(self, chunk: Chunk, seen: U8) -> Chunk:
@@ -242,7 +242,7 @@ class _Asked:
 
 
 def _questions(axes: Sequence[Axis], strides: Sequence[int] | None) -> list[_Asked]:
-    """The axes of places, some at a time: with strides their cells are summed in one line, else each has its own."""
+    """The axes of places, some at a time: with strides, their cells are summed in one line; else each has its own."""
     about_places = [(number, axis.subject) for number, axis in enumerate(axes) if axis.sort == "flags"]
     numbered = [(number, subject) for number, subject in about_places if isinstance(subject, m.Near | m.Inside)]
     parts = []

@@ -1,4 +1,4 @@
-"""Columns become codes: the cell of every axis, one number an event.
+"""Columns become codes: the cell on every axis, one number for each event.
 
 A comparison is exact in the column's own type. For integers, decimals and times the constant is compared as the real
 number that it is; for floating-point columns a constant with a fraction is first rounded to the nearest value of the
@@ -29,9 +29,9 @@ MANY_THRESHOLDS = 24  # from here on a binary search is faster than comparing wi
 class Thresholds:
     """The cuts of an axis in the type of a column."""
 
-    always: int  # how many of them every value exceeds
-    some: Array  # those that some values exceed
-    in_fours: Array  # the same, as kernels read them
+    always: int  # how many cuts every value exceeds
+    some: Array  # the cuts that some values exceed
+    in_fours: Array  # the cuts of `some`, as kernels read them
 
 
 class Encoder:
@@ -63,7 +63,7 @@ class Encoder:
 
     def _codes_of_words(self, column: Column, stride: int) -> U16:
         # Chunks of one batch share their words; a second lookup would cost more than the events do. A list of words
-        # that has grown since is another one.
+        # that has grown since is a different one.
         words = column.words or []
         known = self._looked_up
         if known is None or known[0] is not column.words or known[1] != stride or len(known[2]) != len(words) + 1:
@@ -145,7 +145,7 @@ def _add_passed(values: Array, thresholds: Thresholds, stride: np.uint16, missin
 
 
 def _in_fours(thresholds: Array) -> Array:
-    """The thresholds, filled up to a multiple of four by such as no value exceeds."""
+    """The thresholds, filled up to a multiple of four with some that no value exceeds."""
     unreachable = np.inf if thresholds.dtype.kind == "f" else np.iinfo(thresholds.dtype).max
     filled = np.full(-(-len(thresholds) // 4) * 4, unreachable, dtype=thresholds.dtype)
     filled[: len(thresholds)] = thresholds
@@ -179,9 +179,9 @@ def _round_cuts(cuts: tuple[Cut, ...], own: Any, dtype: Any) -> Array:
 
 
 def around(value: Fraction, own: Any) -> tuple[float, float]:
-    """What values of a floating-point type exceed that are at least, and that are more than a number.
+    """The two numbers that values of a floating-point type exceed iff they are at least, or more than, a number.
 
-    The same twice where no value of the type is equal to it.
+    Both are the same where no value of the type equals the number.
     """
     cuts = Cut(value, False), Cut(value, True)
     below, upto = _round_cuts(cuts, own, np.dtype(np.float64)).tolist()

@@ -1,11 +1,11 @@
-"""What a pattern measures over its matches: the values of the events from each match's start to its end, folded.
+"""Computes what a pattern measures over its matches: folds the values of the events from each match's start to its end.
 
     detections of a chunk, and the starts that are still alive ──▶ fold (`matches/kernels/fold`) ──▶ columns by measure
 
 At the end of a chunk every live start keeps what its events have folded to: one number and one count for each fold,
-however long the match is. A match that ends in a later chunk goes on from there, so that the additions are the same, in
-the same order, wherever the events are cut. Which starts are alive, the stepper knows: in a state of the tracking
-automaton its live registers, or the last few events where ages are known; of runs all.
+however long the match is. A match that ends in a later chunk continues from there, so that the additions are the same,
+in the same order, wherever the events are cut. The stepper knows which starts are alive: in a state of the tracking
+automaton its live registers, or the last few events where ages are known; for runs, all.
 
 *Not taken*: keeping the values of all events since the oldest live start, which has no bound without a window; folding
 inside the stepping kernels, which every pattern without measures would pay for.
@@ -40,7 +40,7 @@ from wayeb_py.matches.kernels.fold import (
     rows_by_word,
 )
 
-_FUNCTIONS: dict[str, tuple[int, int]] = {  # of real numbers, of integers and codes
+_FUNCTIONS: dict[str, tuple[int, int]] = {  # the fold of real numbers, and that of integers and codes
     "sum": (kernels.SUM, kernels.SUM),
     "mean": (kernels.SUM, kernels.SUM),
     "travelled": (kernels.SUM_AFTER_FIRST, kernels.SUM_AFTER_FIRST),
@@ -53,8 +53,8 @@ _FUNCTIONS: dict[str, tuple[int, int]] = {  # of real numbers, of integers and c
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The rows of a chunk by word: their order, each row's place in it and which word it is of; of each word
-    its entity, its first place and its last row; `goes_on` are the words that are the last of their entity."""
+    """The rows of a chunk by word: their order, each row's index in it and its word; for each word
+    its entity, its first index and its last row; `goes_on` are the words that are the last of their entity."""
 
     order: I32
     place: I64
@@ -79,7 +79,7 @@ class MatchMeasures:
         self._declared = pattern.declared or pattern.measures
         self.folds = [one for one in pattern.measures if one.function not in ("duration", "last") and one.operand]
         self._fold_of = [self.folds.index(one) if one in self.folds else None for one in pattern.measures]
-        # What is asked at the last event alone may look back, and so is computed for all events.
+        # A value of the last event alone may look back, and so is computed for all events.
         last = [one.operand for one in pattern.measures if one.function == "last"]
         self._at_the_end = [one for one in last if isinstance(one, m.Value) and not isinstance(one, m.Attribute)]
         self._columns: dict[m.Measure, Column] = {}  # how the values of a fold were last stored
@@ -142,7 +142,7 @@ class MatchMeasures:
     # Folding.
 
     def _fold(self, found: Found, chunk: Chunk, values: list[tuple[int, I64, U8]]) -> tuple[I64, I64]:
-        """The folds of the detections; what live starts fold to is kept."""
+        """The folds of the detections; keeps what live starts fold to."""
         rows = _by_word(chunk)
         entity, last_row = rows.entity[rows.goes_on], rows.last_row[rows.goes_on]
         live_entity, live_seq = self._live_starts(entity, chunk.seq[last_row])
@@ -181,7 +181,7 @@ class MatchMeasures:
         return total[:n_found], seen[:n_found]
 
     def _live_starts(self, entity: I32, last_seq: I64) -> tuple[I64, I64]:
-        """The starts that may still be those of a match, for each of some entities, by their places among them."""
+        """The starts that may still be those of a match, for each of some entities, by their indices among them."""
         stepper = self._stepper
         if isinstance(stepper, TableStepper):
             group = stepper.group
@@ -277,7 +277,7 @@ def _by_word(chunk: Chunk) -> _Rows:
         place, which, first = (np.empty(n, dtype=np.int64) for _ in range(3))
         n_words = rows_by_word(chunk.entity, chunk.link, order, place, which, owner, first, last_row)
         goes_on = np.arange(n_words)
-        if chunk.fresh.any():  # an entity that was forgotten inside of the chunk has several words in it
+        if chunk.fresh.any():  # an entity that was forgotten inside the chunk has several words in it
             newest_first = np.unique(owner[:n_words][::-1], return_index=True)[1]
             goes_on = np.sort(n_words - 1 - newest_first)
         known = chunk.computed["rows by word"] = _Rows(
@@ -287,7 +287,7 @@ def _by_word(chunk: Chunk) -> _Rows:
 
 
 def _each_once(owner: npt.NDArray[Any], start: I64) -> tuple[I64, I64]:
-    """Pairs in their order, each once."""
+    """The pairs in their order, each once."""
     order = np.lexsort((start, owner))
     owner, start = owner[order].astype(np.int64), start[order]
     again = np.zeros(len(owner), dtype=bool)

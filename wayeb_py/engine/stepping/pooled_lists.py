@@ -85,7 +85,7 @@ class PooledLists:
 
 
 def grown(array: npt.NDArray[Any], size: int, fill: Any = 0) -> npt.NDArray[Any]:
-    """The array with room for more, filled up."""
+    """The array with room for `size` entries, filled up with `fill`."""
     larger = np.full(size, fill, dtype=array.dtype)
     larger[: len(array)] = array
     return larger

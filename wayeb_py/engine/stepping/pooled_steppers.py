@@ -1,7 +1,7 @@
 """Codes of a chunk become detections of one pattern, run by run: each entity has a list of runs, all lists one pool.
 
 What a run is and how an event moves it differs (`RunStepper`, `StartStepper`, `RegisterStepper`); the loop around the
-kernel does not: a kernel stops where its output is full or an entity's list is, and goes on once there is room.
+kernel does not: a kernel stops where its output is full or an entity's list is, and continues once there is room.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class PooledStepper(ABC):
 
     @abstractmethod
     def _call(self, row: int, code: U16, rows: tuple[Any, ...], values: tuple[Any, ...]) -> tuple[int, int]:
-        """Calls the kernel from a row on; returns the row to go on from and the number of detections. The row is
+        """Calls the kernel from a row on; returns the row to continue from and the number of detections. The row is
         -1 - row if the entity of that row needs room first."""
 
     @abstractmethod
@@ -88,7 +88,7 @@ class RunStepper(PooledStepper):
                 n_symbols=pattern.n_symbols,
                 pattern=number,
                 longest=pattern.longest,
-                # Of runs in the same state only the preferred one matters, unless it can fall out of a window before
+                # Among runs in the same state only the preferred one matters, unless it can fall out of a window before
                 # the others.
                 joined=not (pattern.longest and pattern.window is not None),
                 window_ticks=int(windows.ticks[number]),

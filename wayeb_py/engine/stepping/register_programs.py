@@ -1,4 +1,4 @@
-"""What letters ask of a run becomes programs: for each test the instructions that a kernel follows, and slots for them.
+"""What letters ask of a run becomes programs: the instructions that a kernel follows for each test, and their slots.
 
 A slot holds a value of an event that the run has named, one of its first event, or what it has folded of its events so
 far. Which slots there are follows from the tests alone, so that a saved state fits whatever the events are; whether
@@ -29,7 +29,7 @@ from wayeb_py.kernels.ticks import FOREVER, NEVER
 from wayeb_py.matches.kernels import step_registers as k
 
 Read = Callable[[Chunk], I64]  # the values of a chunk's events, by their bits
-FIRST = "first event"  # what the first event of a match is called here: no name of a file has a space in it
+FIRST = "first event"  # the name of a match's first event here: no name in a file has a space
 
 _ARITHMETIC = {
     "+": k.ADD, "-": k.SUBTRACT, "*": k.MULTIPLY, "/": k.DIVIDE, "neg": k.NEGATE, "abs": k.ABSOLUTE, "min": k.LEAST,
@@ -57,7 +57,7 @@ class Programs:
 
 
 def _decided_there(test: m.Predicate) -> m.Predicate:
-    """The test as a predicate of the one event that it asks for."""
+    """The test as a predicate of the one event that it is about."""
 
     def strip(part: Any) -> Any:
         is_first = isinstance(part, m.Measure) and part.function == "first"
@@ -232,7 +232,7 @@ class ProgramBuilder:
                 self._emit(k.WHOLE_EVENT, self._read_whole(value, scale))
 
     def _push(self, value: m.Value) -> None:
-        """Instructions that leave the value as a number."""
+        """Adds instructions that leave the value as a number."""
         waiting: list[m.Value | tuple[int]] = [value]
         while waiting:
             item = waiting.pop()
@@ -312,7 +312,7 @@ class ProgramBuilder:
         return slot
 
     def _fold(self, fold: int, read: int) -> int:
-        """The slot that holds what is folded of the values of all events; the next one says of how many."""
+        """The slot that holds the fold of the values of all events; the next slot counts them."""
         slot = len(self._is_real)
         self._folds.append((fold, slot, read))
         self._is_real += [fold < k.MIN_WHOLE, False]

@@ -1,4 +1,4 @@
-"""Steps one pattern whose letters ask for named events or the match so far: a run for each way that may still match."""
+"""Steps one pattern whose letters use named events or the match so far: a run for each way that may still match."""
 
 from __future__ import annotations
 
@@ -139,14 +139,14 @@ class RegisterStepper(PooledStepper):
             self.slots.give_room(entity, 0)
 
     def crowded(self) -> int:
-        """At how many events an entity has had more runs than the limits say, since this was last asked."""
+        """At how many events an entity has had more runs than the limits allow, since the last call."""
         n_crowded = int(self._n_crowded[0])
         self._n_crowded[0] = 0
         return n_crowded
 
     @property
     def tests(self) -> tuple[m.Predicate, ...]:
-        """What letters ask of runs."""
+        """The tests that letters put to runs."""
         assert self.pattern.memory is not None
         return self.pattern.memory.tests
 

@@ -1,12 +1,12 @@
-"""What predicates and lookups say of events is computed once, though recognisers of several levels read the events.
+"""Computes once what predicates and lookups say about events that recognisers of several levels read.
 
     lane high ──computes──▶ kept by subject and number of the event ──▶ lane low, which reads the same events later
 
-Only what depends on the event itself can be shared: what looks back is another thing behind a gap. Values are kept
-until the last lane has passed them, and only those that a later lane asks for.
+Only what depends on the event itself can be shared: what looks back differs after a gap. Values are kept
+until the last lane has passed them, and only those that a later lane needs.
 
 *Not taken*: the attributes themselves, which cost less to read than to keep; and the states of patterns, since lanes
-are at different places.
+are at different points of the stream.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Asked = frozenset[Any]  # subjects, and ("lookup", table)
 
 
 def asked_of_events(patterns: CompiledPatterns) -> Asked:
-    """What patterns ask of an event itself that has to be computed."""
+    """What patterns need of an event itself and what has to be computed."""
     asked: set[Any] = set()
     for runnable in patterns.runnables:
         axes = runnable.compiled.axes if runnable.plan is None else (*runnable.plan.shared, *runnable.plan.placed)
@@ -82,7 +82,7 @@ class SharedValues:
 
     @property
     def is_needed(self) -> bool:
-        """Whether two lanes ask the same."""
+        """Whether two lanes need the same."""
         return any(self._keeps.values())
 
     def of(self, lane: int, first: int) -> SharedRows | None:

@@ -69,11 +69,11 @@ def live_states(dfa: Dfa) -> Bool:
 
 
 class Disjoint:
-    """Keeps of one pattern's detections those that begin behind the last event of the one kept before."""
+    """Keeps those detections of one pattern that begin after the last event of the previous kept one."""
 
     def __init__(self, number: int, pattern: CompiledPattern) -> None:
         self.number, self._longest = number, pattern.longest
-        self.behind: I64 = np.zeros(0, dtype=np.int64)  # [entity]: the number of the event behind its last match
+        self.behind: I64 = np.zeros(0, dtype=np.int64)  # [entity]: the number of the event after its last match
 
     def grow(self, n_entities: int) -> None:
         if n_entities > len(self.behind):

@@ -32,16 +32,16 @@ class Found:
     start_seq: I64
     start_ts: I64
     place: I32 | None = None
-    measured: Mapping[m.Measure, Column] | None = None  # of detections of one pattern, one a detection
+    measured: Mapping[m.Measure, Column] | None = None  # the measures of one pattern, a value for each detection
 
     def where(self, chosen: Bool | I64) -> Found:
-        """Some of them, without what is measured."""
+        """Some of the detections, without their measures."""
         place = None if self.place is None else self.place[chosen]
         return Found(self.row[chosen], self.pattern[chosen], self.start_seq[chosen], self.start_ts[chosen], place)
 
 
 def in_one(parts: list[Found]) -> list[Found]:
-    """Parts of one stepper, which lie one after the other, as a single one: what follows costs by the part."""
+    """Joins the parts of one stepper, which lie one after the other: later steps cost by the part."""
     if len(parts) < 2:
         return parts
     names = ("row", "pattern", "start_seq", "start_ts")
@@ -67,7 +67,7 @@ def of_pattern(parts: list[Found], number: int) -> tuple[list[Found], Found]:
 
 
 def by_pattern(parts: list[Found], numbers: Sequence[int]) -> tuple[list[Found], list[Found]]:
-    """Detections of other patterns, and those of each of some."""
+    """Detections of other patterns, and those of each of `numbers`."""
     others: list[Found] = []
     none, no_rows = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
     own: list[list[Found]] = [[Found(no_rows, no_rows, none, none)] for _ in numbers]

@@ -2,7 +2,7 @@
 
     tier 1 ──found──▶ detected(P): one byte an event ──▶ tier 2 ──▶ …
 
-Patterns of one tier are stepped together. A later tier sees of an earlier one only where in the chunk it was detected,
+Patterns of one tier are stepped together. A later tier sees only where in the chunk an earlier one was detected,
 so it cannot change earlier results.
 """
 
@@ -39,14 +39,14 @@ class Tiers:
             self._read[name] = list(_runnables_read(name, runnables, [pattern.name for pattern in file]))
 
     def parted(self, numbered: Sequence[tuple[int, Runnable]]) -> list[list[tuple[int, Runnable]]]:
-        """Members by tier, the first tier first."""
+        """The runnables by tier, the first tier first."""
         tiers: dict[int, list[tuple[int, Runnable]]] = {}
         for number, runnable in numbered:
             tiers.setdefault(self.of_runnable[number], []).append((number, runnable))
         return [tiers[tier] for tier in sorted(tiers)]
 
     def mark(self, found: Sequence[Found], detected: dict[str, U8], n: int) -> None:
-        """detected[name][row] is 1 where one of the runnables behind the name was found."""
+        """detected[name][row] is 1 where one of the runnables with that name was found."""
         for name, runnables in self._read.items():
             for read in runnables:
                 for part in found:

@@ -1,4 +1,4 @@
-"""Which events cannot change anything that patterns remember: those that lead every state of their entity to itself.
+"""Finds events that cannot change what patterns remember: they lead every state of their entity to itself.
 
     s ──event──▶ s, no register moves, nothing is reported
 
@@ -6,8 +6,8 @@ Such an event need not be recognised, and leaving it out is no gap. Skipping any
 again in state 0, and later events are judged from that state. So the answer depends on the order of the events alone,
 and not on how they are cut.
 
-It can be told where all patterns of an entity are stepped by tables and their predicates look at the event itself;
-elsewhere (`prev`, `held`, registers, places one by one, measures) every event counts.
+The engine can decide this only if all patterns of an entity are stepped by tables and predicates use only the event;
+otherwise (`prev`, `held`, registers, places one by one, measures) it treats every event as changing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from wayeb_py.engine.values import Chunk
 
 
 def looks_at_the_event(cohort: Cohort) -> bool:
-    """Whether it can be told of a cohort which events change nothing."""
+    """Whether the engine can decide for a cohort which events change nothing."""
     return (
         all(isinstance(stepper, TableStepper) for stepper in cohort.steppers)
         and not (cohort.measures or cohort.disjoint)
@@ -35,7 +35,7 @@ def looks_at_the_event(cohort: Cohort) -> bool:
 
 
 def find_changing(cohorts: Sequence[Cohort], chunk: Chunk, count: I64) -> Bool:
-    """[row]: whether leaving out an event makes its entity's word begin anew."""
+    """[row]: whether leaving out an event makes its entity's word begin again."""
     n = len(chunk.entity)
     stays, stays_first = np.ones(n, dtype=bool), np.ones(n, dtype=bool)
     for cohort in cohorts:
@@ -66,8 +66,8 @@ def _behind_the_first(entity: I32, changes: Bool, changes_first: Bool) -> Bool:
 def take_unchanging(
     cohorts: Sequence[Cohort], entity: I32, ts: I64, is_left_out: Bool, count: I64, last_ts: I64
 ) -> None:
-    """Counts the events that change nothing in the words of their entities; behind those that are left out words begin
-    anew."""
+    """Counts the events that change nothing in the words of their entities; after those that are left out words begin
+    again."""
     n = len(entity)
     order = np.argsort(entity, kind="stable")
     by_entity = entity[order]

@@ -1,1 +1,1 @@
-"""How good forecasts are: models learnt from one part of a history, scored over the other, beside simpler ones."""
+"""Scores forecasts: models learnt from one part of a history, tried on the other, beside simpler ones."""

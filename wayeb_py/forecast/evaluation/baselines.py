@@ -1,8 +1,8 @@
-"""What forecasts are compared with: the base rate, and a logistic regression on the last symbols.
+"""The methods that forecasts are compared with: the base rate, and a logistic regression on the last symbols.
 
 The base rate gives every event the share of detections within the horizon that the history had. The regression has a
-weight for each symbol at each of the last three places; it is fitted by Newton's method with a small ridge, over
-contexts with their numbers, since events with the same last symbols are alike to it.
+weight for each symbol at each of the last three events; it is fitted by Newton's method with a small ridge, over
+contexts with their numbers, since it does not distinguish events with the same last symbols.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ N_ROUNDS = 30
 
 
 def last_symbols(contexts: I64, n_symbols: int) -> F64:
-    """[event, feature]: which symbol is at each of the last places of a context, given as a number; and 1."""
+    """[event, feature]: which symbol is at each of the last positions of a context, given as a number; and 1."""
     base = n_symbols + 1
     digits = np.stack([contexts // base**place % base for place in range(N_LAST)], axis=1)
     features = np.zeros((len(contexts), N_LAST * base + 1))

@@ -1,6 +1,6 @@
 """Trials become scores: models are learnt from one part of them and tried on the other, split by entity and by time.
 
-By entity, one fold of the entities is left out: does what some ships do hold of others? By time, the last third of the
+By entity, one fold of the entities is left out: does what some ships do hold for others? By time, the last third of the
 time: does what held until yesterday hold today? A trial after the cut still knows what its entity did before it. Models
 and baselines are fitted to their own side of the cut alone, where a trial whose horizon reaches over it is censored.
 """
@@ -37,7 +37,7 @@ class Evaluation:
     n_learnt: int
     n_tried: int
     n_censored: int
-    n_detected: int  # of the trials that were scored, within the horizon
+    n_detected: int  # detections within the horizon, among the scored trials
     order: int
     grid_error: float
     by_method: dict[str, Scores]
@@ -122,7 +122,7 @@ def _probabilities(
 
 
 def _contexts(trials: Trials) -> I64:
-    """The last symbols at each event, this one's among them, as a number."""
+    """The last symbols at each event, including its own, as a number."""
     base = trials.automaton.n_symbols + 1
     chunk = trials.chunk
     order = np.argsort(chunk.entity, kind="stable")

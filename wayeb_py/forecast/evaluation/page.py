@@ -67,7 +67,7 @@ def _share(value: float | None) -> str:
 
 
 def _diagram(by_method: dict[str, Scores]) -> str:
-    """Forecast probability to the right, how often it happened upwards."""
+    """A diagram: forecast probability to the right, how often it happened upwards."""
     total = max(1, sum(b.n for b in by_method["forecast"].reliability))
     marks = []
     for name, own in by_method.items():

@@ -54,15 +54,15 @@ class Trials:
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """What came of each event."""
+    """What came after each event."""
 
     wait: F64  # until the next detection, in seconds or events; infinite where there is none
-    detected: Bool  # within the horizon
+    detected: Bool  # whether the detection was within the horizon
     censored: Bool
 
 
 def outcomes(trials: Trials, horizon: Horizon) -> Outcomes:
-    """What came of each trial, as far as these trials tell."""
+    """What came of each trial, as far as these trials show."""
     chunk = trials.chunk
     n = len(chunk.ts)
     order = np.argsort(chunk.entity, kind="stable")
@@ -90,7 +90,7 @@ def outcomes(trials: Trials, horizon: Horizon) -> Outcomes:
 
 
 class TrialCollector:
-    """Keeps what each event is to each pattern."""
+    """Keeps the symbol of each event for each pattern."""
 
     def __init__(self, patterns: CompiledPatterns, automata: list[DetectingAutomaton]) -> None:
         self._readers = [SymbolReader(automaton, patterns) for automaton in automata]

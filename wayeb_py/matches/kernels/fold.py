@@ -21,7 +21,7 @@ class FoldedValues(NamedTuple):
 
     function: U8  # [fold]
     integer: I64
-    real: F64  # the same bits
+    real: F64  # the bits of `integer` as floats
     present: U8
 
 
@@ -43,7 +43,7 @@ class FoldedStarts(NamedTuple):
     length: I64
     seq: I64
     integer: I64  # [slot * n_folds + fold]
-    real: F64  # the same bits
+    real: F64  # the bits of `integer` as floats
     seen: I64
 
 
@@ -51,7 +51,7 @@ class FoldResults(NamedTuple):
     """What each match folds to, [match * n_folds + fold], and of how many values."""
 
     integer: I64
-    real: F64  # the same bits
+    real: F64  # the bits of `integer` as floats
     seen: I64
 
 
@@ -60,7 +60,7 @@ _STRUCTS = FoldedValues, FoldedMatches, FoldedStarts, FoldResults
 
 @kernel(nb.void(i64, *map(struct, _STRUCTS)))
 def fold_matches(n_matches, values, matches, starts, results):  # type: ignore[no-untyped-def]
-    """Folds each match; one with the start of the match before it goes on from there."""
+    """Folds each match; a match with the start of the previous one continues from there."""
     values, matches = FoldedValues(*values), FoldedMatches(*matches)
     starts, results = FoldedStarts(*starts), FoldResults(*results)
     n = matches.order.shape[0]
@@ -69,7 +69,7 @@ def fold_matches(n_matches, values, matches, starts, results):  # type: ignore[n
         e = matches.entity[match]
         begin = matches.begin[match]
         old = -1
-        # Two words of an entity in one chunk have events of the same number: the place tells them apart.
+        # Two words of an entity in one chunk have events of the same number: the index distinguishes them.
         goes_on = match > 0 and matches.entity[match - 1] == e and matches.begin[match - 1] == begin
         goes_on = goes_on and matches.start_seq[match - 1] == matches.start_seq[match]
         if goes_on:
@@ -136,7 +136,7 @@ def fold_matches(n_matches, values, matches, starts, results):  # type: ignore[n
 def rows_by_word(entity, link, order, place, which, owner, first, last_row):  # type: ignore[no-untyped-def]
     """The rows of a chunk, word after word as these first appear, in the order of each; returns the number of words.
 
-    link[row] is the word's row before, or less than 0. order[place[row]] = row; which[row] is the number of its word
+    link[row] is the word's previous row, or less than 0. order[place[row]] = row; which[row] is the number of its word
     here, owner[which] the word's entity, first[which] its first place, last_row[which] its last row.
     """
     n = entity.shape[0]

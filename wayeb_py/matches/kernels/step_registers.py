@@ -1,8 +1,8 @@
 """Codes and values become detections of a pattern that remembers events: a run for each way that may still match.
 
 A run has a state of the automaton, a start, and slots: values of the events that it has named, and what it has folded
-of the events that it has read. At an event each run folds it, answers the tests that matter in its state, and goes on
-once for every set of names that the event may get. Of runs that are alike in all that can still be asked, one stays.
+of the events that it has read. At an event each run folds it, answers the tests that matter in its state, and continues
+once for every set of names that the event may get. Of runs that agree in everything that can still matter, one stays.
 
 A test is a small program. Its operands are numbers, or whole numbers where both sides are such, so that ticks and large
 integers are compared exactly. A missing number is NaN, a missing whole number NEVER.
@@ -31,7 +31,7 @@ from wayeb_py.spatial.kernels.index import is_position, metres, vector
 LESS, LESS_OR_EQUAL, EQUAL, NOT_EQUAL, GREATER_OR_EQUAL, GREATER = range(6)
 SUM, SUM_AFTER_FIRST, MIN, MAX, MIN_WHOLE, MAX_WHOLE, HOW_MANY = range(7)
 MOST_COMPARED = 1 << 14  # pairs of runs at an event: past them all runs are kept, which changes no detection
-MOST_OPERANDS = 64  # of one test, that wait for others
+MOST_OPERANDS = 64  # operands of one test that wait for others
 
 
 class RegisterAutomaton(NamedTuple):
@@ -46,7 +46,7 @@ class RegisterAutomaton(NamedTuple):
     accepting: U8  # [state]
     is_live: U8  # [state]
     matters: U8  # [state * n_tests + test]
-    keeps: U8  # [state * n_slots + slot]: something can still ask for it
+    keeps: U8  # [state * n_slots + slot]: something can still read it
     begins: U8  # [code]: a match may begin with such an event
     better: I32  # [state * n_slots + slot]: 1 where the greater is at least as good, -1 where the less is, 0: neither
     has_order: U8  # [state]: some slot has a direction there
@@ -78,7 +78,7 @@ class RegisterPrograms(NamedTuple):
     begun_slot: I64  # what the first event of a match leaves, whatever it is called
     begun_value: I64
     fold: I32
-    fold_slot: I64  # the slot after it counts the values
+    fold_slot: I64  # the next slot counts the values
     fold_value: I64
     is_real: U8  # [slot]
 
@@ -110,15 +110,15 @@ class RegisterScratch(NamedTuple):
     seq: I64
     ts: I64
     whole: I64
-    real: F64  # the same bits
+    real: F64  # the bits of `whole` as floats
     is_new: U8  # it has come to its state, or to what it remembers, with this event
     own_whole: I64
-    own_real: F64  # the same bits
+    own_real: F64  # the bits of `own_whole` as floats
     stack: F64
     place: I32  # [hash] -> run
     stamp: I64  # [hash] -> the row that wrote it, by its number since the beginning
     n_rows: I64
-    n_crowded: I64  # rows at which an entity has more runs than the automaton says
+    n_crowded: I64  # rows at which an entity has more runs than the automaton allows
 
 
 _STRUCTS = (
@@ -152,7 +152,7 @@ def _distance_m(lon, lat, other_lon, other_lat):  # type: ignore[no-untyped-def]
 
 @inlined
 def _answer(test, row, n, now, number, start_seq, start_ts, ticks_per_s, programs, values, scratch):  # type: ignore[no-untyped-def]
-    """Whether a test holds of a run at an event."""
+    """Whether a test holds for a run at an event."""
     stack, own, bits = scratch.stack, scratch.own_real, scratch.own_whole
     top = 0
     left, right = np.int64(0), np.int64(0)
@@ -307,7 +307,7 @@ def _insert(count, state, start_seq, start_ts, by_start, scratch, into):  # type
                     alike = False
                     break
         if alike:
-            # Of two starts the later one: it is inside of the window for longer, and its matches are the shorter ones.
+            # The later of two starts stays inside the window for longer, and its matches are shorter.
             if start_seq > scratch.seq[other]:
                 scratch.seq[other] = start_seq
                 scratch.ts[other] = start_ts

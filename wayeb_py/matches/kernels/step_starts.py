@@ -1,6 +1,6 @@
 """Codes become detections of one pattern from every start: each start has a run of its own through the automaton.
 
-And detections become those that do not overlap: the next match begins behind the last event of the one before it.
+And detections become those that do not overlap: the next match begins after the last event of the previous one.
 """
 
 from __future__ import annotations
@@ -87,10 +87,10 @@ def step_starts(begin, code, rows, automaton, runs, out):  # type: ignore[no-unt
 
 @kernel(nb.void(i32[::1], u8[::1], i64[::1], i32[::1], i64[::1], i64[::1], nb.boolean, u8[::1]))
 def keep_disjoint(entity, fresh, seq, found_row, start_seq, behind, longest, kept):  # type: ignore[no-untyped-def]
-    """kept[nth]: a detection, in the order of rows and then of starts, whose match begins behind the last kept one.
+    """kept[nth]: a detection, in the order of rows and then of starts, whose match begins after the last kept one.
 
-    behind[entity] is the number of the event behind the last match. Of several starts at one event the earliest that
-    fits is kept if the longest match is asked for, and otherwise the latest.
+    behind[entity] is the number of the event after the last match. Of several starts at one event, the earliest that
+    fits is kept if `longest`, and otherwise the latest.
     """
     n_found = found_row.shape[0]
     nth = 0

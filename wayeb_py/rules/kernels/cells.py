@@ -33,7 +33,7 @@ def cells(lon, lat, height, per_degree, cell):  # type: ignore[no-untyped-def]
 def cells_around(lon, lat, height, per_degree, wide_of_band, out_row, out_cell):  # type: ignore[no-untyped-def]
     """Writes (row, cell) for every cell that a position within reach of the row's can lie in, each once.
 
-    Returns how many there are; those for which there is no room count without being written.
+    Returns how many there are; cells for which there is no room are counted without being written.
     """
     n_bands = np.int64(per_degree.shape[0])
     room = out_row.shape[0]

@@ -26,7 +26,8 @@ def _bucket(values, row, mask):  # type: ignore[no-untyped-def]
 def number_rows(values, known, buckets, n_known, numbers):  # type: ignore[no-untyped-def]
     """numbers[row] = the number of its values, a new one where they have none; returns how many have one now.
 
-    `known` has room for a new one each; `buckets` are a power of two, more than there can be numbers, -1 where free.
+    `known` has room for a new number for each row; `buckets` are a power of two, more than there can be numbers, -1
+    where free.
     """
     mask = buckets.shape[0] - 1
     for row in range(values.shape[0]):

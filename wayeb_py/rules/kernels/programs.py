@@ -1,9 +1,10 @@
 """The compiled loop of tests: a program of additions, products and comparisons runs over blocks of rows.
 
-Several groups of tests are asked of the same rows; a row passes a group if it passes all its tests. A block of `BLOCK`
+Several groups of tests run over the same rows; a row passes a group if it passes all its tests. A block of `BLOCK`
 rows goes through all programs while its numbers lie in the fastest cache: an instruction reads and writes whole
-registers of `BLOCK` numbers, so that choosing what to do costs once a block, and the loops inside are vectorised. Once
-a test has failed more than half of the rows, those that are left are put side by side, and a group without rows ends.
+registers of `BLOCK` numbers, so that choosing what to do costs once for each block, and the loops inside are
+vectorised. Once a test has failed more than half of the rows, those that are left are put side by side, and a group
+without rows ends.
 
 *Not taken*: one pass of numpy for each operation, which costs a microsecond however few the rows are and goes through
 the memory of all rows every time; and code generated for each rule, which would have to be compiled before it runs.

@@ -22,7 +22,7 @@ from wayeb_py.kernels.compiled import read_only as _read_only
 from wayeb_py.kernels.ticks import FOREVER, NEVER
 
 WIDER = 4
-FEW = 48  # so many are sorted by insertion
+FEW = 48  # up to this many are sorted by insertion
 DIGIT = np.uint64(11)
 MASK = np.uint64(2047)
 SIGN = np.uint64(1 << 63)
@@ -34,7 +34,7 @@ four_i64: Any = nb.types.UniTuple(i64, 4)  # type: ignore[no-untyped-call]
 
 @nb.njit(nogil=True)
 def _order(values, order):  # type: ignore[no-untyped-def]
-    """Puts `order` into the order of the values; what is equal stays as it is."""
+    """Puts `order` into the order of the values; equal values keep their order."""
     n = order.shape[0]
     if n <= FEW:
         for nth in range(1, n):
@@ -85,7 +85,7 @@ def _order(values, order):  # type: ignore[no-untyped-def]
 
 @_kernel(nb.void(_READ, longs))
 def order_by(values, order):  # type: ignore[no-untyped-def]
-    """Puts `order`, rows of `values`, into the order of the values; what is equal stays as it is."""
+    """Puts `order`, rows of `values`, into the order of the values; equal values keep their order."""
     _order(values, order)
 
 
@@ -117,7 +117,7 @@ def order_by_three(first, second, third, order):  # type: ignore[no-untyped-def]
 
 @nb.njit(nogil=True)
 def _merge(key, time, slot, begin, middle, end):  # type: ignore[no-untyped-def]
-    """Two runs that lie beside each other become one; of equal entries those of the first come first."""
+    """Two runs that lie beside each other become one; among equal entries, those of the first come first."""
     n_last = end - middle
     other_key, other_time, other_slot = key[middle:end].copy(), time[middle:end].copy(), slot[middle:end].copy()
     first, last, at = middle - 1, n_last - 1, end - 1
@@ -194,7 +194,7 @@ def _first(key, time, begin, end, wanted, low):  # type: ignore[no-untyped-def]
 
 @nb.njit(nogil=True, inline="always")
 def _first_from(key, time, begin, end, cursor, wanted, low):  # type: ignore[no-untyped-def]
-    """As `_first`; the search before ended at `cursor`, and goes on from there unless it has to go back."""
+    """As `_first`; the previous search ended at `cursor`; this one continues there unless it has to go back."""
     if cursor < 0:
         return _first(key, time, begin, end, wanted, low)
     if cursor > begin and (key[cursor - 1] > wanted or (key[cursor - 1] == wanted and time[cursor - 1] >= low)):

@@ -1,1 +1,1 @@
-"""A rule as members and conditions becomes a tree of joins, by what is known of the sizes, and the tree a network."""
+"""A rule as members and conditions becomes a tree of joins, by the known sizes, and the tree becomes a network."""

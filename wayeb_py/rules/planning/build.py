@@ -142,7 +142,7 @@ class _Builder:
         return made(self.network.wait_without(left.node, rights, awaits, "", kept))
 
     def _lifetime(self, made: _Made, others: Iterable[int]) -> Lifetime:
-        """What tuples await of other members."""
+        """What tuples await from other members."""
         if self.query.kept:
             return None
         found = []

@@ -1,4 +1,4 @@
-"""The order of joins: of all trees the one that makes the fewest tuples, and none with a product that can be avoided.
+"""Chooses the order of joins: the tree that makes the fewest tuples, without products that can be avoided.
 
 The cost of a tree is the number of tuples that its joins keep of both sides, look at and make. Dynamic programming over
 sets of members builds the cheapest tree of a set from the cheapest trees of its parts, since how many tuples a set has
@@ -6,8 +6,8 @@ does not depend on how it was joined. Costs compare first by products without an
 can look up, then by tuples, so that a connected order always wins over one that is not. Where indexes connect all
 members, the planner looks only at sets that they connect.
 
-Two parts of a rule that ask the same of the same tables are one node of the network, and cost once. The search sees one
-part at a time and cannot know that, so the planner searches once more for every two such parts, among trees that
+Two parts of a rule that do the same to the same tables are one node of the network, and cost once. The search sees one
+part at a time and cannot know that, so the planner searches again for every two such parts, among trees that
 contain both.
 
 *Not taken*: only trees that grow by one member at a time: in a chain of six facts the best joins two halves.
@@ -28,7 +28,7 @@ from wayeb_py.rules.planning.statistics import Statistics
 from wayeb_py.rules.planning.tree import Leaf, Pair, Tree, with_absences
 
 MOST_SEARCHED = 10  # members; with more, the cheapest pair is joined again and again
-MOST_TWINS = 10  # parts that ask the same, for which there is a search of its own
+MOST_TWINS = 10  # parts that do the same, each searched for separately
 
 Members = frozenset[int]
 Cost = tuple[int, int, float]
@@ -184,7 +184,7 @@ def _is_connected(members: Members, linked: dict[int, set[int]]) -> bool:
 
 
 def _twins(subsets: list[Members], query: Query) -> list[tuple[Members, Members]]:
-    """Two sets that ask the same, and have no member in common."""
+    """Pairs of sets that do the same, and have no member in common."""
     every = frozenset().union(*subsets)
     if len({query.members[member].table for member in every}) == len(every):
         return []
@@ -210,7 +210,7 @@ def _asked(members: Members, query: Query) -> Hashable:
 
 
 def _splits(members: Members) -> Iterator[tuple[Members, Members]]:
-    """All ways to part a set in two; the part with the least member is the left."""
+    """All ways to split a set in two; the part with the least member is the left."""
     first, *others = sorted(members)
     for size in range(len(others)):
         for chosen in combinations(others, size):

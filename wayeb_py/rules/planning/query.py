@@ -1,4 +1,4 @@
-"""What a rule asks of rows, without a word of how it is computed: members, conditions, and what must be absent.
+"""States what a rule requires of rows, not how it is computed: members, conditions, and what must be absent.
 
 Members are numbers: the rule's own come first, those of each `unless` after them. Conditions name columns of members by
 these numbers. This file also works out what follows from the conditions: values that must be equal because both equal a
@@ -29,7 +29,7 @@ class Member:
 class Absence:
     """`unless`: no rows of these members fulfil these conditions.
 
-    A match breaks one of the `limits` if its `later` column is more than so many ticks after its `earlier` one; no rows
+    A match breaks one of the `limits` if its `later` column is more than `ticks` ticks after its `earlier` one; no rows
     to come can then fulfil the conditions.
     """
 
@@ -76,7 +76,7 @@ class Query:
         return frozenset(range(self.n_own))
 
     def referred(self, absence: Absence) -> frozenset[int]:
-        """The rule's own members that an absence asks for."""
+        """The rule's own members that an absence mentions."""
         return frozenset(members_of(*absence.conditions)) & self.own
 
     def conditions_among(self, members: frozenset[int]) -> list[AnyCondition]:
@@ -84,14 +84,14 @@ class Query:
         return [condition for condition, _ in self._asked_among(members)]
 
     def _asked_among(self, members: frozenset[int]) -> list[tuple[AnyCondition, frozenset[int]]]:
-        """The same, each with the members that it asks for."""
+        """The conditions on these members alone, each with the members that it mentions."""
         own, of_absences = self._asked
         return [one for one in (own if members <= self.own else of_absences) if one[1] <= members]
 
     @cached_property
     def _asked(self) -> tuple[list[tuple[AnyCondition, frozenset[int]]], ...]:
-        """The rule's own conditions and those of all `unless`, each with the members that it asks for: a planner asks
-        for them again and again."""
+        """The rule's own conditions and those of all `unless`, each with the members that it mentions: a planner needs
+        them again and again."""
         of_absences = [condition for absence in self.unless for condition in absence.conditions]
         both = (self.conditions, of_absences)
         return tuple([(condition, frozenset(members_of(condition))) for condition in some] for some in both)
@@ -121,7 +121,7 @@ class Query:
         return {(reach.column, reach.other): reach.most for reach in self.reaches}
 
     def times_between(self, some: Iterable[int], others: Iterable[int]) -> Within | None:
-        """The narrowest bound of time between two groups of members, of those that follow from all conditions."""
+        """The narrowest bound of time between two groups of members that follows from all conditions."""
         most, found = self._most, []
         for x in sorted(some):
             for y in sorted(others):

@@ -1,4 +1,4 @@
-"""What is known of the rows of a rule's members: how many there are, and how often a condition holds.
+"""Estimates the rows of a rule's members: how many there are, and how often a condition holds.
 
 The numbers come from a sample of rows, or from what a network has seen; where nothing is known, the guesses that
 databases usually make stand in. Each condition has its share, as if it were independent of the others.
@@ -19,12 +19,13 @@ from wayeb_py.rules.table import MISSING, Array, Bools
 
 UNKNOWN_ROWS = 1000.0
 GUESSED_WITHIN, GUESSED_NEAR, GUESSED_OTHER = 0.1, 0.01, 1 / 3
-MOST_COMBINATIONS = 30_000  # of sampled rows, by which a share is measured
+MOST_COMBINATIONS = 30_000  # combinations of sampled rows that a share is measured on
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """rows[member] = how many rows there are at a time; share[condition] = of how many combinations it holds."""
+    """rows[member] = how many rows there are at a time; share[condition] = the share of combinations for which it
+    holds."""
 
     rows: tuple[float, ...] = ()
     share: Mapping[AnyCondition, float] = field(default_factory=dict)
@@ -50,7 +51,7 @@ class Statistics:
 def sampled(query: Query, samples: Sequence[Mapping[str, Array]], n_rows: Sequence[float] | None = None) -> Statistics:
     """Statistics by samples of the rows of each member; `n_rows` if there are more of them than in the sample.
 
-    Of both, those count for which a member's own conditions hold.
+    In both, only rows for which a member's own conditions hold count.
     """
     n_sampled = [len(next(iter(sample.values()), ())) for sample in samples]
     told = [float(n) for n in (n_rows or n_sampled)]
@@ -80,7 +81,7 @@ def sampled(query: Query, samples: Sequence[Mapping[str, Array]], n_rows: Sequen
 def _selected(query: Query, member: int, sample: Mapping[str, Array], n_rows: int) -> Bools | None:
     """For which sampled rows of a member its own conditions hold; None where it has no rows or no conditions."""
     conditions = query.own_conditions(member)
-    if not n_rows or not conditions or len(query.members) == 1:  # of one member there is one tree
+    if not n_rows or not conditions or len(query.members) == 1:  # a rule of one member has one tree
         return None
     holds: Bools = np.ones(n_rows, dtype=bool)
     for condition in conditions:

@@ -39,7 +39,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Without:
-    """A tree of the rule's own members, less what an `unless` forbids; `right` joins the members of that."""
+    """A tree of the rule's own members, less what an `unless` forbids; `right` joins the members of the `unless`."""
 
     left: Tree
     absence: int

@@ -1,1 +1,1 @@
-"""Conditions of rules are evaluated: each by itself over arrays, or all that are asked of the same rows at once."""
+"""Evaluates conditions of rules: each by itself over arrays, or all conditions on the same rows at once."""

@@ -1,12 +1,12 @@
-"""All conditions that are asked of the same rows are evaluated at once: rows in, for each group those that pass.
+"""Evaluates all conditions on the same rows at once: rows in, the rows that pass out for each group.
 
     e.x != 5 and e.x != 22 and …        one axis for each column, as patterns have it: a row's cell says which groups
                                         it passes, however many conditions there are
     e.x * 3 + 7 != 3008, a.x > b.x      tests of a program, which one compiled loop runs
     f(e.x), hour(e) > 6, near(e, port)  one after the other, for the rows that are left
 
-A group is the conditions of one selection, or those of a join on its candidates. What is evaluated one by one comes
-last, since it costs most.
+A group is the conditions of one selection, or those of a join on its candidates. What has to be evaluated one by one
+comes last, since it costs most.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MOST_CUTS = 16  # thresholds that a program compares a value with, one by one
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """What an expression asks: its predicate, and for each of the predicate's columns that of the rows and its type."""
+    """What an expression evaluates: its predicate, and the column of the rows and its type for each of its columns."""
 
     predicate: m.Predicate
     columns: Mapping[tuple[str, str], tuple[Column, ColumnType]]
@@ -51,10 +51,10 @@ class Predicate:
 
 @dataclass(slots=True)
 class _OfColumn:
-    """The conditions on one column: their axis, and for each cell the groups that it passes, a bit each."""
+    """The conditions on one column: their axis, and the groups that each cell passes, a bit each."""
 
     type: ColumnType
-    parts: list[tuple[int, m.Predicate]] = field(default_factory=list)  # the group of each
+    parts: list[tuple[int, m.Predicate]] = field(default_factory=list)  # the group of each part
     encoder: Encoder | None = None
     passes: U64 = field(default_factory=lambda: np.empty(0, np.uint64))
 
@@ -88,9 +88,9 @@ class _Truths:
         return np.array(self._axis.cells_where(predicate))  # type: ignore[arg-type]  # an atom
 
     def _compared(self, comparator: str, value: Fraction) -> Bool:
-        """As the axis says it, without a look at every cell: of a thousand constants each has thousands."""
+        """As the axis would say, without a look at every cell: with a thousand constants each has thousands."""
         at, after = self._place.get((value, False)), self._place.get((value, True))
-        first_at = 0 if at is None else at + 1  # the cell of the value itself begins after the cut before it
+        first_at = 0 if at is None else at + 1  # the value's own cell begins after the cut before it
         first_above = 0 if after is None else after + 1
         holds = np.zeros(self._axis.n_cells, dtype=bool)
         match comparator:
@@ -110,14 +110,14 @@ class _Truths:
 
 
 class AtOnce:
-    """The expressions of several groups, with what each asks."""
+    """The expressions of several groups, with what each evaluates."""
 
     def __init__(self, groups: Sequence[Sequence[tuple[Expression, Predicate]]], words: Words) -> None:
         self._words = words
         self._parts = [_Part(groups[at : at + MOST_GROUPS], words) for at in range(0, len(groups), MOST_GROUPS)]
 
     def __call__(self, values: Values, n: int) -> list[I64]:
-        """For each group the rows that pass, of so many."""
+        """The rows, of `n`, that pass, for each group."""
         return [rows for part in self._parts for rows in part.rows(values, n)]
 
 
@@ -128,7 +128,7 @@ class _Part:
         self._n_groups, self._words = len(groups), words
         self._of_column: dict[Column, _OfColumn] = {}
         self._n_atoms: Counter[Column] = Counter()
-        self._types: dict[Hashable, ColumnType] = {}  # of the columns that programs read
+        self._types: dict[Hashable, ColumnType] = {}  # types of the columns that programs read
         tests: list[list[Test]] = [[] for _ in groups]
         self._others: list[list[Expression]] = [[] for _ in groups]
         for number, group in enumerate(groups):
@@ -149,7 +149,7 @@ class _Part:
         self._program = Program(tests) if any(tests) else None
 
     def _test(self, part: m.Predicate, asked: Predicate) -> Test | tuple[Column, ColumnType] | None:
-        """A part of a condition as a test of a program, or the column whose cells tell it; None if it is neither."""
+        """A part of a condition as a test of a program, or the column whose cells decide it; None if it is neither."""
         atoms = list(atoms_of(part))
         subjects = {subject_of(atom) for atom in atoms}
         if len(subjects) != 1:
@@ -207,7 +207,7 @@ class _Part:
         return None
 
     def rows(self, values: Values, n: int) -> list[I64]:
-        """For each group the rows that pass, of so many."""
+        """The rows, of `n`, that pass, for each group."""
         found: list[list[I64]] = [[] for _ in range(self._n_groups)]
         wanted = {*self._of_column, *(() if self._program is None else (*self._program.reals, *self._program.wholes))}
         arrays = {column: np.asarray(values(column)) for column in wanted if isinstance(column, Column)}

@@ -1,6 +1,6 @@
 """Evaluates predicates over the rows of several members: arrays in, one truth value out for each choice of rows.
 
-`engine.values` computes everything that patterns can ask as well. This file adds what only a rule asks: columns of its
+`engine.values` computes everything that patterns use too. This file adds what only a rule uses: columns of its
 members, the positions of their rows, and times, whose sums and differences are whole ticks.
 """
 
@@ -38,7 +38,7 @@ class ChoiceChunk(Chunk):
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A predicate as a function of arrays: the columns that it asks for, their types, and which of them are times."""
+    """A predicate as a function of arrays: the columns that it reads, their types, and which of them are times."""
 
     values: RuleValues
     predicate: m.Predicate
@@ -50,7 +50,7 @@ class Evaluation:
         return self.values.evaluate(self, arrays)
 
     def of(self, expression: Expression) -> Predicate:
-        """What an expression of this asks, whose columns may belong to members of other numbers by now."""
+        """What an expression of this evaluation reads; its columns may belong to members with other numbers by now."""
         columns = dict(zip(self.asked, zip(expression.columns, self.types, strict=True), strict=True))
         for (member, name), column in self.times.items():
             columns[member, name] = columns[member, column]
@@ -65,7 +65,7 @@ class RuleValues(Values):
     ) -> None:
         super().__init__(functions, None, knowledge)
         self._words, self._ticks = words, ticks_per_s
-        self._at_once: dict[object, AtOnce] = {}  # by the expressions: those hold what they are made of
+        self._at_once: dict[object, AtOnce] = {}  # by the expressions, which hold their parts
 
     def evaluator(
         self, predicate: m.Predicate, asked: Sequence[Asked], types: Sequence[ColumnType], times: Mapping[Asked, str]
@@ -74,7 +74,7 @@ class RuleValues(Values):
         return Evaluated(Evaluation(self, predicate, tuple(asked), tuple(types), times), self.together)
 
     def evaluate(self, one: Evaluation, arrays: Sequence[Array]) -> Array:
-        """Where a predicate holds, for arrays of the columns that it asks for."""
+        """Where a predicate holds, for arrays of the columns that it reads."""
         of = {
             column: type_.column(values, self._words)
             for column, type_, values in zip(one.asked, one.types, arrays, strict=True)
@@ -91,7 +91,7 @@ class RuleValues(Values):
     def together(self, groups: Sequence[Sequence[Expression]]) -> AtOnce:
         """Groups of expressions that this evaluator made, as a function that evaluates all of them at once."""
         key = tuple(tuple((id(one.evaluate), one.columns) for one in group) for group in groups)
-        if key in self._at_once:  # of the network before: a run plans once more by its first rows
+        if key in self._at_once:  # made for the earlier network: a run plans again by its first rows
             return self._at_once[key]
         asked = []
         for group in groups:
@@ -101,7 +101,7 @@ class RuleValues(Values):
         return made
 
     def column(self, subject: Subject, chunk: Chunk) -> Column:
-        """The subject's values, computed anew: a chunk serves one predicate, and to remember takes a hash of a tree."""
+        """The subject's values, computed each time: a chunk serves one predicate, and remembering would hash a tree."""
         return self._compute(subject, chunk)
 
     def _compute(self, subject: Subject, chunk: Chunk) -> Column:

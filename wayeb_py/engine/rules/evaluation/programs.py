@@ -1,7 +1,7 @@
-"""Formulas and tests become a program: numbers that one compiled loop reads, for all tests that rows are asked.
+"""Formulas and tests become a program: numbers that one compiled loop reads, for all tests of some rows.
 
 A formula is nested tuples: `("column", x)`, `("constant", 3.0)`, `("+", formula, formula)`. A part that occurs twice is
-computed once a block of rows and stays in a register of its own; the others share registers, as a stack does.
+computed once for each block of rows and stays in a register of its own; the others share registers, as a stack does.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from wayeb_py.arrays import F64, I64, U8, U64
 from wayeb_py.rules.kernels import programs as kernel
 
 Formula = tuple[Any, ...]
-MOST_SHARED = 64  # registers that hold what several tests ask for: all registers together fit a fast cache
+MOST_SHARED = 64  # registers that hold what several tests use: all registers together fit a fast cache
 
 _BOTH = {
     "+": kernel.ADD, "-": kernel.SUBTRACT, "*": kernel.MULTIPLY, "/": kernel.DIVIDE, "min": kernel.LEAST,
@@ -41,12 +41,12 @@ class Cuts:
 
     value: Formula
     thresholds: tuple[float, ...]
-    allowed: tuple[bool, ...]  # by cell
+    allowed: tuple[bool, ...]  # whether each cell passes
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Two values: less, equal, greater, or one is missing."""
+    """Compares two values: less, equal, greater, or one is missing."""
 
     left: Formula
     right: Formula
@@ -74,7 +74,7 @@ class Program:
     wholes: list[Hashable] = field(default_factory=list)
     _code: list[int] = field(default_factory=list)
     _constants: list[float] = field(default_factory=list)
-    _registers: dict[Formula, int] = field(default_factory=dict)  # of columns, and of what occurs twice
+    _registers: dict[Formula, int] = field(default_factory=dict)  # registers of columns, and of what occurs twice
     _n_registers: int = 0
     _arrays: tuple[I64, F64, I64, F64, U8, I64] = field(init=False)
     _scratch: tuple[F64, I64, I64] = field(init=False)
