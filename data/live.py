@@ -29,7 +29,7 @@ DATAGRAMS = 20  # sentences that are sent together at most
 
 
 def sentences(rows: list[dict[str, Any]]) -> Iterator[tuple[float, bytes]]:
-    """When each position was heard, in seconds since 1970, and its sentence behind a tag block with that time."""
+    """When each position was heard, in seconds since 1970, and its sentence after a tag block with that time."""
     for row in rows:
         at_s = row["ts"].timestamp()
         told = {name: row[name] for name in ("mmsi", "lon", "lat", "speed", "course") if row[name] is not None}

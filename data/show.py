@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 DEFAULT_ROWS = 20
-COUNTS = ("seq", "start_seq")  # of little use to the eye, and a terminal has only so many columns
+COUNTS = ("seq", "start_seq")  # of little use to the eye, and a terminal has few columns
 
 
 def show(path: str, n_rows: int) -> None:

@@ -209,7 +209,7 @@ class _Run:
 
 # Until the end.
 def _await(query: StreamingQuery, checkpoint: Checkpoint, stop: threading.Event, has_ended: Callable[[], bool]) -> str:
-    """Waits until the query has ended, or was told to end and has finished its batch; returns why it ended."""
+    """Waits until the query has ended, or must end and has finished its batch; returns why it ended."""
     from pyspark.errors import StreamingQueryException
 
     n_quiet = 0

@@ -1,6 +1,6 @@
 """A few events become detections by one call of a kernel, and leave the same state as the batch path.
 
-    rows, a batch, or arrays ──▶ columns of numbers ──step_few──▶ found, by row ──▶ Detections, made when asked for
+    rows, a batch, or arrays ──▶ columns of numbers ──step_few──▶ found, by row ──▶ Detections, made at first use
 
 The batch path makes some dozen Arrow arrays and calls some dozen kernels for a batch, which costs the same for one
 event and for a thousand. Here Python touches each value once. The kernel stops at an event that it does not understand

@@ -5,9 +5,9 @@
                               ──▶ lane low    ──▶ shed: skipped, and the entity's word begins again after the gap
 
 Every lane reads all waiting events of a source in their order, at its own pace (`event_queues`). `work` takes one slice
-of events of the most urgent lane that is behind; a slice of a lower lane is so small that it takes a millisecond, and
-the caller brings what has arrived meanwhile before the next one. So a level changes only when something is detected,
-never what.
+of events of the most urgent lane that events wait for; a slice of a lower lane is so small that it takes a millisecond,
+and the caller brings what has arrived meanwhile before the next one. So a level changes only when something is
+detected, never what.
 
 *Not taken*: threads by level, since one core serves all of them and Python runs one at a time.
 """

@@ -105,7 +105,7 @@ class Voyages:
         self.casts_off = np.zeros(n, np.bool_)  # begins to sail, in whatever direction
         self.speed_kn = np.zeros(n)
         self.skew = np.zeros(n)  # between heading and course while drifting; the turning sense of a search
-        self.left = np.zeros(n, np.bool_)  # the port is behind
+        self.left = np.zeros(n, np.bool_)  # whether it has left the port
         self.forgets = np.zeros(n, np.bool_)  # whether the crew forgets to say that it is under way
         self.called_ms = np.zeros(n, np.int64)  # when the approach to the present port began; 0 if there was none
         self.berthed = np.full(n, CALL_MESSAGES)  # messages since it came to the berth
