@@ -172,7 +172,7 @@ def fed(
 
 
 def in_chunks(job: Job, cuts: Sequence[int], chunk_rows: int, limits: Limits | None = None) -> Found:
-    """The table in batches, each processed in chunks of so many rows, with room for as few detections at a time."""
+    """The table in batches, each processed in chunks of `chunk_rows`, with room for as few detections at a time."""
     with patch.object(ordered_recogniser, "CHUNK_ROWS", chunk_rows), patch.object(steppers, "OUT_ROOM", chunk_rows):
         return fed(job, cuts, limits=limits)
 

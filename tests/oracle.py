@@ -465,7 +465,7 @@ class SpanFinder:
         return tuple(joined)
 
     def repeated(self, body: Spans, at_least: int, at_most: int | None) -> Spans:
-        """So many spans of the body, one after the other."""
+        """`at_least` to `at_most` spans of the body, one after the other."""
         power = self.empty
         for _ in range(at_least):
             power = self.then(power, body)

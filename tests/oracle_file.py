@@ -238,7 +238,7 @@ def _name(question: m.Predicate) -> str:
 
 
 def _holds(word: FileWord, question: m.Predicate, k: int, meaning: m.Meaning) -> bool:
-    """The answer at an event; a pattern of another stream is not asked for there."""
+    """The answer at an event; a pattern of another stream has none there."""
     if isinstance(question, m.Detected):
         stream = meaning.stream_of(word.patterns[question.pattern])
         if (stream.key, stream.time) != (word.settings.key, word.settings.time):

@@ -461,7 +461,7 @@ def pair_silences(
     greatest_s: Sequence[Fraction],
     places: Any = None,
 ) -> list[Silent]:
-    """All matches of a pair after which a, b or both, as the pattern says, send nothing for so long.
+    """All matches of a pair after which a, b or both, as the pattern says, send nothing for the silence.
 
     `events` are those that count, `greatest_s` the greatest time of each stream. The entity is (a's key, b's key).
     """

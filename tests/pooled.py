@@ -51,7 +51,7 @@ class Pool:
         return wayeb_py.compile(text, longest=self.longest, lateness_s=lateness_s)
 
     def every(self, step: int, first: int) -> Pool:
-        """The pool of every so many of the cases."""
+        """The pool of every `step`-th case."""
         taken = slice(first, None, step)
         return replace(self, texts=self.texts[taken], tables=self.tables[taken], cases=self.cases[taken])
 

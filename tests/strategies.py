@@ -27,15 +27,15 @@ settings.register_profile("long", deadline=None, max_examples=5_000)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
 settings.load_profile(PROFILE)
 N_EXAMPLES_FACTOR = 20 if PROFILE == "long" else 1
-ENOUGH = 15  # a test that asks for no more gets them always
+ENOUGH = 15  # a test that wants no more gets them always
 
 
 def examples(n: int) -> int:
-    """How many cases a test tries that asks for n: a quarter of them at every change, and all in `make soak`."""
+    """How many cases a test tries that wants n: a quarter of them at every change, and all in `make soak`."""
     return max(min(n, ENOUGH), n // 4) if PROFILE == "ci" else n * N_EXAMPLES_FACTOR
 
 def seeds(n: int, always: int) -> list[Any]:
-    """The seeds of a test that asks for n: so many at every change, the others in `make soak`."""
+    """The seeds of a test that wants n: some at every change, the others in `make soak`."""
     return [*range(always), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(always, n))]
 
 

@@ -128,7 +128,8 @@ def test_a_replay_begins_with_full_buffers_and_nothing_waited(endless: Callable[
 
 
 def watched(log: EndlessLog, batch_s: float, n_batches: int, started_s: float = 30.0) -> list[dict[str, SourceState]]:
-    """Looks at sources whose batches take so long, each planned when the one before is done; the first starts late."""
+    """Looks at sources whose batches take `batch_s`, each planned when the previous one is done; the first starts
+    late."""
     names = list(log.earliest())
     log.start(0.0, {})
     states, now_s = dict(log.states), 0.0

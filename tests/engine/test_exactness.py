@@ -57,7 +57,7 @@ def words_near(value: Fraction, type_name: str) -> list[str]:
 
 
 def decimal_word(n: int, scale: int) -> str:
-    """So many units of a scale, written out."""
+    """`n` units of a scale, written out."""
     digits = str(abs(n)).rjust(scale + 1, "0")
     return f"{'-' if n < 0 else ''}{digits[:-scale]}.{digits[-scale:]}"
 

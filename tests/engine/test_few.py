@@ -33,7 +33,7 @@ PLAIN_AND_MORE = (*PLAIN_ATOMS, *ALL_ATOMS[2:4], ALL_ATOMS[7])  # numbers, truth
 
 @contextmanager
 def at_most(room: int) -> Iterator[None]:
-    """So many events are a few; with 0 all take the ordinary way."""
+    """Up to `room` events count as a few; with 0 all take the batch path."""
     with patch.object(entity_recogniser, "ROOM", room), patch.object(few_events, "ROOM", room):
         yield
 

@@ -275,7 +275,7 @@ def compiled(
 
 
 def in_cuts(patterns: wayeb_py.Patterns, events: pa.Table, rng: np.random.Generator) -> list[Row]:
-    """The rows of a recogniser that is fed in random batches and, between some of them, saved and made anew."""
+    """The rows of a recogniser that is fed in random batches and, between some of them, saved and made again."""
     cuts = [0, *np.sort(rng.integers(0, len(events) + 1, int(rng.integers(0, 6)))).tolist(), len(events)]
     recogniser = wayeb_py.Recogniser(patterns, order="sorted")
     found: list[Row] = []

@@ -94,7 +94,7 @@ def test_priorities_change_nothing_that_is_detected(scene: Scene, data: st.DataO
 
 
 def cut(scene: Scene, shed: set[int]) -> Scene:
-    """The scene without some events, in which an entity is another one behind each of them."""
+    """The scene without some events, in which an entity is another one after each of them."""
     part: dict[Any, int] = {}
     events = []
     for number, event in enumerate(scene.events):
@@ -127,7 +127,7 @@ def test_shedding_never_invents_a_match(scene: Scene, data: st.DataObject) -> No
 @settings(max_examples=examples(60))
 @given(scenes(), st.data())
 def test_a_word_begins_anew_behind_what_was_shed(scene: Scene, data: st.DataObject) -> None:
-    # This is what `prev`, `held` and `elapsed()` mean behind a gap: nothing lies before the first event.
+    # This is what `prev`, `held` and `elapsed()` mean after a gap: nothing lies before the first event.
     scene = in_order(scene)
     left, shed = shed_run(scene, data)
     expected = [(d.pattern, str(d.entity)[0], d.ts, d.seq, d.start_seq) for d in cut(scene, shed).answer().detections]
@@ -187,7 +187,7 @@ def events(*rows: tuple[int, int, float]) -> list[dict[str, Any]]:
 
 @contextmanager
 def slowed(hand: Hand, s_an_event: float) -> Iterator[None]:
-    """A recogniser that takes so long for each event, by the test's clock."""
+    """A recogniser that takes `s_an_event` for each event, by the test's clock."""
     feed = Recogniser.feed
 
     def slow(recogniser: Recogniser, batch: Any, *others: Any) -> Any:

@@ -43,7 +43,7 @@ def ships(wayeb: Wayeb) -> Wayeb:
 
 
 def columns_of(text: str, rule: str) -> dict[str, list[str]]:
-    """The numbers of a rule's table by what stands behind them."""
+    """The numbers of a rule's table by the words after them."""
     lines = text[text.index(f"rule {rule}:") :].split("\n\n")[1].splitlines()
     found = {}
     for line in lines[1:]:

@@ -1,6 +1,6 @@
 """Damaged files of every kind end in a message or a bad row: no signal, no traceback, and the same whenever read.
 
-One seed always, the others where `soak` is asked for.
+One seed always, the others with `soak`.
 """
 
 from __future__ import annotations

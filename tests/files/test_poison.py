@@ -110,7 +110,7 @@ def test_a_run_says_which_file_it_is_and_what_to_do(poison: PoisonFile, tmp_path
         assert found == ""
         assert re.search(poison.message, said), said
         assert os.fsencode(path.name).decode("utf-8", "backslashreplace") in said
-        assert "hint: " in said or "needs " in said  # the place in the pattern that asks for the column
+        assert "hint: " in said or "needs " in said  # the place in the pattern that reads the column
         say_no_names_of_errors(said)
 
 

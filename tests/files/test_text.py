@@ -97,7 +97,7 @@ def test_a_csv_file_without_rows_has_no_events(tmp_path: Path, text: str) -> Non
 )
 @pytest.mark.parametrize("sample", ["1970-01-01T00:00:00", "1970-01-01T00:00:00Z"])
 def test_times_are_read_in_any_iso_spelling(tmp_path: Path, sample: str, time: str, microseconds: int) -> None:
-    # The odd spelling stands behind the sample that decides the type.
+    # The odd spelling comes after the sample that decides the type.
     filler = f"a,{sample},1,off\n" * 12_000
     block = csv_block(tmp_path, f"id,ts,speed,engine\n{filler}b,{time},2,off\n")
     assert block.aside == []

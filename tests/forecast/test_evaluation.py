@@ -1,4 +1,4 @@
-"""Scores of forecasts: outcomes against a plain loop, scores by hand, and a page that asks for nothing."""
+"""Scores of forecasts: outcomes against a plain loop, scores by hand, and a page that requests nothing."""
 
 from __future__ import annotations
 

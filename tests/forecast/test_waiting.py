@@ -137,7 +137,7 @@ def larger() -> tuple[Chain, F64]:
 
 
 def simulate(chain: Chain, gaps: F64, node: int, n_words: int, n_steps: int) -> tuple[Counter[int], Counter[int]]:
-    """How many of some words detect first after so many events, and after so many steps."""
+    """How many of some words detect first after each number of events, and of steps."""
     rng = np.random.default_rng(11)
     by_events: Counter[int] = Counter()
     by_steps: Counter[int] = Counter()

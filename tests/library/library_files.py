@@ -1,4 +1,4 @@
-"""The files of the libraries, found without parsing them: pytest asks for them in each of its processes."""
+"""The files of the libraries, found without parsing them: pytest needs them in each of its processes."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def at(minute: float) -> datetime:
 
 
 def off(lon: float, lat: float, east_m: float, north_m: float) -> tuple[float, float]:
-    """A place so far away from another."""
+    """The place `east_m` and `north_m` away from another."""
     return lon + east_m / (METRES_A_DEGREE * float(np.cos(np.radians(lat)))), lat + north_m / METRES_A_DEGREE
 
 

@@ -148,7 +148,7 @@ class Meetings:
         return far
 
     def lasting(self, holds: Bool, seconds: float) -> Bool:
-        """Where the condition has held for so long, in one word."""
+        """Where the condition has held for `seconds`, in one word."""
         index = np.arange(len(holds))
         begins = holds & (self.words.first | ~np.r_[False, holds[:-1]])
         since = np.maximum.accumulate(np.where(begins, index, 0))

@@ -105,7 +105,7 @@ def test_a_meeting_more_than_a_day_later_is_no_relay() -> None:
 
 
 def sweeps(key: int, east_m: float, back_m: float | None = None) -> list[Event]:
-    """North for 20 minutes at 10 knots, and back, in a lane so far to the east."""
+    """North for 20 minutes at 10 knots, and back, in a lane `east_m` metres to the east."""
     begin, end = off(*SITE, east_m, 0), off(*SITE, east_m, 6173)
     legs: list[tuple[float, float, float]] = [(0, *begin), (20, *end)]
     if back_m is not None:

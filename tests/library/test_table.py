@@ -100,7 +100,7 @@ def test_a_file_of_the_other_library_is_refused(path: Path, data_set: DataSet, f
 
 
 FIRST = {data_set.library: data_set for data_set in reversed(SETS)}
-ALONE = [  # over the first data set of its library always, over the others where `soak` is asked for
+ALONE = [  # over the first data set of its library always, over the others with `soak`
     pair if pair.values[1] in FIRST.values() else pytest.param(*pair.values, id=pair.id, marks=pytest.mark.soak)
     for pair in pairs(of_one_library=True)
 ]
@@ -289,7 +289,7 @@ def maritime(words: Words, ports: list[tuple[float, float]]) -> dict[str, Callab
     }
 
 
-# They ask for places or vessels that are not there: none is found (and shown to be so below).
+# They need places or vessels that are not there: none is found (and shown to be so below).
 NOTHING = {
     "CarefulAnchored", "ProtectedArea", "CarefulProtectedArea", "EnteringProtectedArea", "LeavingProtectedArea",
     "SpeedingInZone", "StoppedOverCable", "Trawling", "CarefulTrawling", "FishingInProtectedArea",

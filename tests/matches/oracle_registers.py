@@ -21,7 +21,7 @@ Ends = frozenset[tuple[int, Environment]]
 
 
 def has_registers(regex: m.Regex) -> bool:
-    """Whether letters ask for more than their event."""
+    """Whether letters use more than their event."""
     asked = m.At | m.ElapsedSince | m.DistanceFrom | m.Measure
     return any(isinstance(part, asked) or getattr(part, "register", None) is not None for part in walk(regex))
 

@@ -27,7 +27,7 @@ STREAM = Stream("id", "t", motion=("speed", "course"), columns=COLUMNS)
 
 @dataclass(frozen=True)
 class Scene:
-    """What was sent, and the pairs that are asked for."""
+    """What was sent, and the pairs to find."""
 
     sent: tuple[Sent, ...]
     streams: tuple[Stream, ...]

@@ -30,7 +30,7 @@ NEAR = Pairing(1_000.0, Fraction(60))
 
 
 def sent(t: int, key: Any, north_m: float | None = 0.0, stream: int = 0, partition: int = 0, **more: Any) -> Sent:
-    """An event of an entity so many metres north of the equator."""
+    """An event of an entity `north_m` metres north of the equator."""
     lat = None if north_m is None else north_m / DEGREE_M
     event = {"id": key, "t": t, "lon": 0.0, "lat": lat, "speed": None, "course": None, "x": 0, **more}
     return Sent(event, stream, partition)

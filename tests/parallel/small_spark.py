@@ -84,7 +84,7 @@ class _Query:
 
 
 class _Parcels:
-    """A batch whose tasks run when it is asked for."""
+    """A batch whose tasks run when it is read."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = batches

@@ -20,7 +20,7 @@ ORIGIN: Moment = ("", "ts")
 
 @dataclass(frozen=True)
 class AtMost:
-    """`later` is at most so many ticks after `earlier`."""
+    """`later` is at most `ticks` ticks after `earlier`."""
 
     later: Moment
     earlier: Moment

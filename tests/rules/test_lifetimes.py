@@ -1,6 +1,6 @@
 """How long rows are kept, to the tick: a row is needed at a clock iff brute force finds rows that complete a match.
 
-All times of all other rows in a range that no bound leaves are tried, and the conditions asked for each, as they are
+All times of all other rows in a range that no bound leaves are tried, and the conditions tested for each, as they are
 written. Both directions count: a row that is kept one tick too long is as wrong as one that is dropped one too early.
 """
 

@@ -1,4 +1,4 @@
-"""Patterns and events of which the tests of runs ask for the same detections by every way."""
+"""Patterns and events in which every way to run must find the same detections."""
 
 from __future__ import annotations
 

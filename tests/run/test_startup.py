@@ -1,4 +1,4 @@
-"""What a process has compiled ahead is all that its runs need, whatever the patterns ask for."""
+"""What a process has compiled ahead is all that its runs need, whatever the patterns need."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def test_why_reads_the_streams_of_its_pattern(wayeb: Call) -> None:
     told: dict[str, str] = {}
 
     def ask(name: str, *words: str) -> None:
-        # The fixture throws away what is printed; so it is asked for as a document in a file.
+        # The fixture throws away what is printed; so the output goes to a file as a document.
         with patch("builtins.print", lambda *what, **_: told.__setitem__(name, str(what[0]))):
             code, said = wayeb("why", "two.sre", "--pattern", name, *words, "--json")
         assert code == 0, said

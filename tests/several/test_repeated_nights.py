@@ -29,7 +29,7 @@ pattern Own   := (x > 0) ; (x > 1)
 
 
 def events(dice: random.Random, disorder_s: int) -> list[dict[str, float]]:
-    """No two are equal: those could not be told from repeated ones."""
+    """No two are equal: those would look like repeated ones."""
     rows = [
         {
             "id": dice.randint(1, 4), "t": nth // 4 * 2, "lon": dice.choice((5.0, 5.001, 5.1)), "lat": 50.0,

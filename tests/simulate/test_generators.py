@@ -1,4 +1,4 @@
-"""The generators: as many events as asked for, in order, the same for the same seed, and what they say occurs does.
+"""The generators: as many events as requested, in order, the same for the same seed, and what they say occurs does.
 
 Most tests look at the same two days, one at sea and one on the road, which one process makes once.
 """

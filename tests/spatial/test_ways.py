@@ -39,7 +39,7 @@ def passed(index: PlaceIndex, all_ways: list[Way], distance_m: float) -> list[bo
 
 @pytest.fixture(params=["looked up", "asked often"], scope="module", autouse=True)
 def _often(request: pytest.FixtureRequest) -> Any:
-    """Cells for a distance are made once it was asked for often, or at once."""
+    """Cells for a distance are made once it was used often, or at once."""
     patch = pytest.MonkeyPatch()
     if request.param == "asked often":
         patch.setattr(of_index, "OFTEN", 1)

@@ -48,7 +48,7 @@ class Browser:
         return [entry["message"] for entry in self._log("browser") if entry["source"] != "rendering"]
 
     def requests(self) -> list[str]:
-        """The addresses that the page asked for and that its own policy let through."""
+        """The addresses that the page requested and that its own policy let through."""
         messages = [json.loads(entry["message"])["message"] for entry in self._log("performance")]
         sent = {
             message["params"]["requestId"]: message["params"]["request"]["url"]

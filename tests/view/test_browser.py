@@ -1,4 +1,4 @@
-"""The map page in a real browser: it draws, filters and zooms, complains of nothing, and asks for nothing on the
+"""The map page in a real browser: it draws, filters and zooms, complains of nothing, and requests nothing from the
 network."""
 
 from __future__ import annotations

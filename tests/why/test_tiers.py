@@ -1,4 +1,4 @@
-"""Why a pattern that asks for another was detected or not: the tier has the value that the engine gives it."""
+"""Why a pattern that reads another was detected or not: the tier has the value that the engine gives it."""
 
 from __future__ import annotations
 

@@ -319,7 +319,7 @@ def test_the_explanation_agrees_with_the_engine_at_every_event(scene: Scene) -> 
 def assert_still_in_window(window: m.Window | None, said: Why, chunk: Chunk, row: int) -> None:
     """What waits can still be completed: by the definition of `within`, which knows nothing of runs."""
     assert said.seq is not None
-    first, last = row - (said.seq - (said.start_seq or 0)), row  # `seq` counts anew after forgetting
+    first, last = row - (said.seq - (said.start_seq or 0)), row  # `seq` counts from 0 again after forgetting
     if window is not None and window.seconds is not None:
         assert Fraction(int(chunk.ts[last] - chunk.ts[first]), chunk.ticks_per_s) <= window.seconds
     if window is not None and window.events is not None:

@@ -7,8 +7,7 @@ their anchors are no farther apart than the reach plus both slacks. By the trian
 holds everything within reach. One that goes far between two events has no slack: it searches at every event. The grid
 holds anchors; only an entity that gets a new one searches it. A list lies in one piece, and holds whether the pair's
 word goes on, so that an event costs a distance for each entry and no search. Vessels that report every ten seconds get
-a new anchor at every
-seventh event, for a reach of a kilometre.
+a new anchor at every seventh event, for a reach of a kilometre.
 
 An anchor ahead lies a hair outside the unit sphere, never inside: the directions of two such points are no farther
 apart than the points themselves, so that the grid, which knows directions, finds them.

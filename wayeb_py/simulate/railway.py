@@ -23,7 +23,7 @@ import pyarrow.csv as pcsv
 from wayeb_py.arrays import I64, Bool
 
 ROUTES_A_SIZE = 5
-MOST_SWITCHES, MOST_SENSORS, SEGMENTS = 20, 10, 5  # below this in a route, below this in a switch, exactly this in a sensor
+MOST_SWITCHES, MOST_SENSORS, SEGMENTS = 20, 10, 5  # below 20 in a route, below 10 in a switch, 5 in a sensor
 LONGEST_M = 1000
 POSITIONS = np.array(["FAILURE", "STRAIGHT", "DIVERGING"])
 PARTS = ("Route", "Region", "Semaphore", "Switch", "SwitchPosition", "Sensor", "Segment")

@@ -60,7 +60,7 @@ def spec_of(patterns: Patterns, schemas: Mapping[str, pa.Schema], n_shards: int,
 def by_place(
     spec: SeveralSpec, patterns: Patterns, splits: Mapping[str, Sequence[Sequence[pa.RecordBatch]]], n_tasks: int
 ) -> SeveralSpec:
-    """The same with pairs by place, in so many tasks."""
+    """The spec with pairs by place, in `n_tasks` tasks."""
     spec = replace(spec, names=names_by_place(place_all(patterns)))
     pairs = pairs_of(spec.patterns_at("by place"))
     if not pairs:
@@ -78,7 +78,7 @@ def by_place(
 
 
 def by_key(spec: SeveralSpec, patterns: Patterns, n_parts: int, n_events: int = 0) -> SeveralSpec:
-    """The same with rules that join rows of several entities in a second stage, each group in so many parts."""
+    """The spec with rules that join rows of several entities in a second stage, each group in `n_parts` parts."""
     meaning = patterns.meaning
     movable = [rule.name for rule in meaning.rules if can_move(rule, meaning)]
     rules = [name for name in spec.names.get("together", ()) if name in movable]

@@ -4,7 +4,7 @@ The corpus and random cases are compared with the oracle, pooled into few jobs; 
 Most cases of the corpus form one pool, the others small pools of unusual types and settings. Each case is shuffled by
 entity in one of two ways and spread in one of the three ways without a shuffle; the tests marked `soak` take every case
 in every way. Of the data frames, each with a job of its own, the large pool and every eighth small one have their turn,
-and the others where `soak` is asked for.
+and the others with `soak`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ Way = tuple[schemes.Scheme, Layout, int, bool]  # scheme, layout, workers, episo
 
 
 def written(table: pa.Table, folder: Path, name: str, group_rows: int) -> Path:
-    """A file with groups of so many rows, and at most some forty of them: a batch costs as much as it has patterns.
+    """A file with groups of `group_rows` rows, and at most some forty of them: a batch costs as much as it has
+    patterns.
 
     The groups of a large pool still part each case's events, since those of many cases lie between.
     """

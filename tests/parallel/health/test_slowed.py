@@ -126,7 +126,7 @@ class Running:
         return poll(look, what, said=lambda: str(self.health.look()), every_s=0.1)
 
     def slow_down(self, how: str) -> None:
-        """So many seconds an event from here on; a reader sees the old word or the new one."""
+        """Slows each event by `how` seconds from here on; a reader sees the old word or the new one."""
         written = self.brake.with_suffix(".new")
         written.write_text(how)
         written.replace(self.brake)

@@ -14,7 +14,7 @@ from tests.parallel.live.live_loops import run_loop
 from tests.several.test_sentences import CASES as SENTENCES
 from tests.several.test_sentences import batch_of, compile_case, name_of, sent_in, shown
 
-# Of what a match remembers, measures and reports always some, and the rest where `soak` is asked for.
+# Of what a match remembers, measures and reports always some, and the rest with `soak`.
 ALWAYS = {
     "registers/a-rising-run-by-the-newest-name",
     "registers/without-overlap",

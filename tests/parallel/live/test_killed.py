@@ -19,7 +19,7 @@ N_CARS, N_EVENTS, PART = 7, 700, 50
 
 
 def events() -> pa.Table:
-    """Events in the order of time, one a second; behind them something that completes nothing."""
+    """Events in the order of time, one a second; after them something that completes nothing."""
     dice = np.random.default_rng(11)
     cars = [*dice.integers(0, N_CARS, N_EVENTS), *range(N_CARS)]
     speeds = [*dice.integers(0, 100, N_EVENTS), *[0] * N_CARS]
@@ -39,7 +39,7 @@ class Sender:
         self._path, self._table, self.n_safe = path, table, 0
 
     def send(self, until: int) -> None:
-        """Returns when so many are acknowledged, or the stream is gone."""
+        """Returns when `until` events are acknowledged, or the stream is gone."""
         began = self.n_safe
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:

@@ -66,7 +66,7 @@ def test_what_is_done_with_goes_when_it_is_old(tmp_path: Path) -> None:
     days[0] = 2.0
     journal.forget(50)
     (first, _), (second, _), *_ = journal.segments()
-    assert first <= 50 < second  # what the stream may ask for stays, however old
+    assert first <= 50 < second  # what the stream may need stays, however old
     journal.close()
 
 
@@ -103,7 +103,7 @@ def test_a_full_disk_ends_the_stream_and_takes_back_nothing_that_is_safe(tmp_pat
         assert journal.wait_safe(journal.append([line(0), line(1)]))
         run.until(lambda: len(sink.rows) == 2, "two detections")
         journal._file = cast("IO[bytes]", FullDisk(cast("IO[bytes]", journal._file), 50))
-        assert not journal.wait_safe(journal.append([line(2), line(3)]))  # so that no sender is told that it is safe
+        assert not journal.wait_safe(journal.append([line(2), line(3)]))  # so that no sender hears that it is safe
         with pytest.raises(DataError, match=r"cannot write .*journal.*: No space left on device"):
             run.end(asks=False)
     again = Journal(tmp_path / "journal")

@@ -23,7 +23,7 @@ from wayeb_py.parallel.receive.stdin import StdinReceiver
 from wayeb_py.parallel.sinks.deliveries import open_delivery
 
 CARS = [f"car-{number}" for number in range(20)]
-# Behind the lateness comes something that completes nothing: a stream that is stopped holds nothing else back.
+# After the lateness comes something that completes nothing: a stream that is stopped holds nothing else back.
 LAST = pa.table({"id": CARS, "ts": [1000] * 20, "v": pa.array([0.0] * 20, pa.float32()), "k": ["a"] * 20})
 EVENTS = pa.concat_tables([make_events(400), LAST.cast(make_events(1).schema)])
 N_ROWS = EVENTS.num_rows

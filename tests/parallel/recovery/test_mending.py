@@ -386,7 +386,7 @@ def offset(number: int) -> str:
 
 
 def shards_of(folder: Path, n_batches: int, whole: tuple[int, ...] = ()) -> SparkLog:
-    """What Spark has of two shards after so many batches, all done."""
+    """What Spark has of two shards after `n_batches` batches, all done."""
     for number in range(n_batches):
         _put(folder / "offsets" / str(number), offset(number))
         _put(folder / "commits" / str(number), 'v1\n{"nextBatchWatermarkMs":0}')

@@ -38,7 +38,7 @@ def events(n: int = 400, seed: int = 3) -> pa.Table:
 
 
 def write_parts(table: pa.Table, folder: Path, rows: int = 150) -> None:
-    """The table in two partitions by entity, in files of so many rows."""
+    """The table in two partitions by entity, in files of `rows` rows."""
     for part in range(2):
         (folder / f"part={part}").mkdir(parents=True, exist_ok=True)
         own = table.filter(pa.array(table["id"].to_numpy() % 2 == part))

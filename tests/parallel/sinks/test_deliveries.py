@@ -95,7 +95,7 @@ def test_a_stream_that_ends_before_its_consumer_comes_says_that_it_sends_again()
 
 @contextmanager
 def webhook(answers: list[int]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """A real server that answers as it is told, then with 204; what it was sent."""
+    """A real server that gives the set answers, then 204; what it was sent."""
     got: list[dict[str, Any]] = []
 
     class Handler(BaseHTTPRequestHandler):

@@ -53,7 +53,7 @@ def test_every_case_of_the_corpus_is_found_in_a_driven_stream(name: str, tmp_pat
     assert_equal(Found(detections, sorted(answer.episodes, key=repr), counts), answer)
 
 
-# Those that are about episodes and every third of the others always, and the rest where `soak` is asked for.
+# Those that are about episodes and every third of the others always, and the rest with `soak`.
 OF_EPISODES = [
     name if case.episodes is not None or number % 3 == 0 else pytest.param(name, marks=pytest.mark.soak)
     for number, (name, case) in enumerate(CASES.items())

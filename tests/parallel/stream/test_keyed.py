@@ -131,7 +131,7 @@ def test_several_sources_feed_the_patterns_in_groups(spark: SparkSession, patter
 
 @dataclass(frozen=True)
 class Leg:
-    """One run of a stream: how many of the files are there, and what was asked for."""
+    """One run of a stream: how many of the files are there, and what the caller wants."""
 
     n_files: int
     final: bool = False

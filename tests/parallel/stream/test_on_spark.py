@@ -176,7 +176,7 @@ def test_patterns_are_exchanged_and_a_checkpoint_begins_anew(spark: SparkSession
 
 
 def words_for(folder: Path, table: pa.Table) -> list[str]:
-    """The command for a stream of so many events first, whose detections go to standard output."""
+    """The command for a stream of these events first, whose detections go to standard output."""
     (folder / "cars.sre").write_text(PATTERNS)
     write_parts(table, folder / "events", "a")
     return [

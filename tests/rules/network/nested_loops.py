@@ -21,7 +21,7 @@ Match = tuple[int, ...]
 
 
 def holds(condition: AnyCondition, rows: dict[int, Row]) -> bool:
-    """Whether a condition holds of one row for each member that it asks for."""
+    """Whether a condition holds for one row of each member that it mentions."""
 
     def value(column: Column) -> Any:
         return rows[column.member][column.name]

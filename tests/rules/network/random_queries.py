@@ -72,7 +72,7 @@ def random_query(dice: Random, *, kept: bool) -> Query:
         if len(inside) > 1 and dice.random() < 0.7:
             of_absence += _random_links(dice, inside[0], inside[1], members)
         if dice.random() < 0.2 and n_own > 1:
-            of_absence += _random_links(dice, 0, 1, members)  # an absence may ask for its own members alone
+            of_absence += _random_links(dice, 0, 1, members)  # an absence may mention its own members alone
         unless.append(Absence(tuple(inside), tuple(dict.fromkeys(of_absence))))
     query = Query("Q", tuple(members), n_own, tuple(dict.fromkeys(conditions)), tuple(unless), kept=kept)
     return query if kept else _in_time(query, dice)
