@@ -1,5 +1,7 @@
-"""Searches for entities that move between their events: newest positions in a grid of several scales, state of
-`grid_kernels`."""
+"""Searches for entities that move between their events: newest positions in grids of several scales.
+
+Its state is that of `grid_kernels`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The grid on the sphere, for compiled loops: bands of latitude, cut into cells that are fewer toward the poles.
 
-A cell is one number: its level, its band, and how many cells it lies east of the prime meridian. The antimeridian is a
-border of cells like any other. `spatial.sphere_grid` lays the grid out; pairs and joins on distance search it.
+A cell is one number: its grid (`level`), its band, and how many cells it lies east of the prime meridian. The
+antimeridian is a border of cells like any other. `spatial.sphere_grid` lays the grid out; pairs and joins on distance
+search it.
 """
 
 from __future__ import annotations
