@@ -1,9 +1,9 @@
 """The functions of the language, each declared once: its arguments, its result, what it needs, what it says.
 
 This table says how messages write a call, how many arguments it may have, and which part of the tree it becomes; the
-language reference prints it. The checker adds checks of each function's arguments (`semantics/calls/`),
-the engine adds the evaluation, both by name; tests hold the three to each other. *Not taken*: a class for each
-function with methods for all of it, since the language knows no evaluation.
+language reference prints it. The checker adds checks of each function's arguments (`semantics/calls/`), the engine adds
+the evaluation, both by name; tests hold the three to each other. *Not taken*: a class for each function with methods
+for all of it, since the language knows no evaluation.
 """
 
 from __future__ import annotations

@@ -94,8 +94,8 @@ def offered_at_s(looks: Looks, partition: str, clock_s: F64) -> F64:
 
 
 def latency_s(found: pa.Table, out_at_s: float, looks: Looks, log: EndlessLog, since_s: float) -> F64:
-    """How long before it came out each detection's last event was offered, if that was in the
-    steady state. The data are in order of time, so an event is due at its own."""
+    """How long before it came out each detection's last event was offered, if that was in the steady state. The data
+    are in order of time, so an event is due at its own."""
     if log.speed == MAX:
         return np.zeros(0)
     micros = found.column("ts").cast(pa.timestamp("us", found.schema.field("ts").type.tz)).cast(pa.int64()).to_numpy()

@@ -1,7 +1,7 @@
 """Lists the event files of a watched folder by name, without opening them or reading their sizes and times.
 
-A stream looks several times a second for months. So a look lists names and reads no file's facts; it
-skips names of temporary files, of bookkeeping (`_…`, `.…`) and of rows set aside.
+A stream looks several times a second for months. So a look lists names and reads no file's facts; it skips names of
+temporary files, of bookkeeping (`_…`, `.…`) and of rows set aside.
 """
 
 from __future__ import annotations

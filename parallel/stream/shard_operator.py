@@ -12,9 +12,8 @@ entity run in shards by entity and the last shard (`has_all`) gets all events fo
 entities learns from each event what had arrived before it in its task, and from the epoch how far each task got; so
 every shard has the same clock.
 
-The rows of a data frame come without a plan: packing tasks name the partition of their events (*packed*),
-and the state notes when each partition last had some, by Spark's own time of the batch, which is the same when it is
-repeated.
+The rows of a data frame come without a plan: packing tasks name the partition of their events (*packed*), and the state
+notes when each partition last had some, by Spark's own time of the batch, which is the same when it is repeated.
 
 The recogniser of a shard stays alive in its worker process. The state carries a token, new with every batch: where the
 next batch of the shard comes to a process whose recogniser has that token, nothing is restored. *Not taken*: states by

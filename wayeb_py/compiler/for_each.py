@@ -4,9 +4,9 @@ The axes of such a pattern are of two kinds: those about the event alone, and th
 out of reach is in the `far` cell of each axis of the second kind, the same for all of them. So all places that have
 been out of reach since the word began share one state, and one step serves them all. Two kinds of places need a step of
 their own: those within reach, which a grid gives, and those that were once within reach and whose state still differs,
-which each entity lists. So the cost is proportional to the places near an event, whatever holds far away.
-Where a far place is not like another (`speed > p.limit` alone), the pattern is written out: one ordinary pattern for
-each place, exactly as it is defined.
+which each entity lists. So the cost is proportional to the places near an event, whatever holds far away. Where a far
+place is not like another (`speed > p.limit` alone), the pattern is written out: one ordinary pattern for each place,
+exactly as it is defined.
 
 So the patterns of a file become runnables, which the engine steps. Patterns that mean the same are one runnable; a
 pattern `for each` place is one too where it can be stepped place by place, and otherwise one for each place. The files

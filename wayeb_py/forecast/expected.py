@@ -1,7 +1,7 @@
 """What a forecast expects after one event: how likely the pattern is, when, and which symbols may come next.
 
-A forecast is one number; the next symbols say why: what followed the entity's last events in the
-history, how likely each is now, and how likely the pattern is within the horizon once it has come.
+A forecast is one number; the next symbols say why: what followed the entity's last events in the history, how likely
+each is now, and how likely the pattern is within the horizon once it has come.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ the unit sphere, as for places: poles and the antimeridian are positions like an
 A projected entity may have moved away from where it reported, by as much as it sails while it is fresh. So there are
 several grids of ever larger cells (`level` is the number of a grid), and an entity lies in the first grid whose cells
 cover the reach plus that way; a grid without entities costs nothing. *Not taken*: one grid for the greatest speed seen,
-which a single wrong report ruins;
-entering an entity in all cells of the way ahead, which a wrong speed turns into thousands.
+which a single wrong report ruins; entering an entity in all cells of the way ahead, which a wrong speed turns into
+thousands.
 
 body[entity] is one cache line with three views: as floats x, y, z; as `lines` (64-bit integers) time, cell, mark; as
 `links` (32-bit integers) next, before, first edge, newest row. pairs[slot] is a pair's word, half a line: a, b, the

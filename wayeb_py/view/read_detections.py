@@ -162,8 +162,8 @@ def _joined(rows: list[_Found]) -> list[ShownEpisode]:
 def _follows(last: _Found, row: _Found) -> bool:
     """Whether a detection is at the event right after another's, in the same word.
 
-    Numbers begin again with every word, so the next number may belong to a later word. The start of a
-    match decides: a match that begins at the other's event or before it lies in the same word.
+    Numbers begin again with every word, so the next number may belong to a later word. The start of a match decides: a
+    match that begins at the other's event or before it lies in the same word.
     """
     if row.identity != last.identity or row.seq != last.seq + 1:
         return False

@@ -6,9 +6,9 @@ over single vessels, a rule whose rows share their vessel, and one that joins pa
 *Batch*: the same file, from Parquet to Parquet, in one process and as a job: pairs by place, rules over rows. Wall time
 and processor seconds; the first job of a session is warmth and is reported apart. *Workers*: the same job on 1, 2 and
 more slots of one JVM, and on a master with two workers, each an executor of its own. Beyond the cores here workers
-share them; the plan's own count of the work that the fullest task has shows what more cores would
-give, which is a prediction and no measurement. *Stream*: a folder of two partitions, read by two tasks, and one shard
-that has all events, with checkpoints. Its rate is that of the batches after the first, by Spark's own times.
+share them; the plan's own count of the work that the fullest task has shows what more cores would give, which is a
+prediction and no measurement. *Stream*: a folder of two partitions, read by two tasks, and one shard that has all
+events, with checkpoints. Its rate is that of the batches after the first, by Spark's own times.
 
 Every answer is compared with that of one process.
 """

@@ -53,8 +53,8 @@ _FUNCTIONS: dict[str, tuple[int, int]] = {  # the fold of real numbers, and that
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The rows of a chunk by word: their order, each row's index in it and its word; for each word
-    its entity, its first index and its last row; `goes_on` are the words that are the last of their entity."""
+    """The rows of a chunk by word: their order, each row's index in it and its word; for each word its entity, its
+    first index and its last row; `goes_on` are the words that are the last of their entity."""
 
     order: I32
     place: I64

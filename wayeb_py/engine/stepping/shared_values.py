@@ -2,8 +2,8 @@
 
     lane high ──computes──▶ kept by subject and number of the event ──▶ lane low, which reads the same events later
 
-Only what depends on the event itself can be shared: what looks back differs after a gap. Values are kept
-until the last lane has passed them, and only those that a later lane needs.
+Only what depends on the event itself can be shared: what looks back differs after a gap. Values are kept until the last
+lane has passed them, and only those that a later lane needs.
 
 *Not taken*: the attributes themselves, which cost less to read than to keep; and the states of patterns, since lanes
 are at different points of the stream.

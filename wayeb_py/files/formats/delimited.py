@@ -120,8 +120,8 @@ class DelimitedEvents:
         return pcsv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=self._names())
 
     def _read_typed(self, lines: LineBlock, selection: Selection, constants: dict[str, pa.Scalar]) -> Block | None:
-        """The block as Arrow reads it, or None if something in it is wrong; all its quotes must be where
-        they belong."""
+        """The block as Arrow reads it, or None if something in it is wrong; all its quotes must be where they
+        belong."""
         types = {name: selection.schema.field(name).type for name in self.read}
         try:
             table = pcsv.read_csv(

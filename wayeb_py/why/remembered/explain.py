@@ -1,8 +1,8 @@
 """Why a pattern that remembers events was detected at an event, or how far it got and which comparison failed.
 
-For a match, it shows each event with the letter that read it, its name, and the values that the letter
-used, including those of named events and of the match so far. Otherwise it shows the way that came closest, the event
-that stopped it, and what should have held.
+For a match, it shows each event with the letter that read it, its name, and the values that the letter used, including
+those of named events and of the match so far. Otherwise it shows the way that came closest, the event that stopped it,
+and what should have held.
 """
 
 from __future__ import annotations
