@@ -175,7 +175,7 @@ MeasureFunction = Literal["count", "duration", "travelled", "first", "last", "mi
 class Measure(Node):
     """`max(speed)`: what a function makes of the operand's values at the events of a match, in their order.
 
-    `sum`, `mean`, `min` and `max` pass over missing values, and are missing where there is no other; `first` and `last`
+    `sum`, `mean`, `min` and `max` skip missing values, and are missing where there is no other; `first` and `last`
     are the values at the first and at the last event, missing or not. `count` without an operand counts events, of a
     value those where it is not missing, of a predicate those where it holds. `duration` is in seconds and has no
     operand. `travelled` is the sum of `moved()`, in metres, over all events but the first.

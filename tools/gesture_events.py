@@ -6,7 +6,7 @@ here in 32 points. A touch event has `x` and `y` from 0 to 1 in the box around i
 and `y_px` on the screen, `way`, the share of its way that the pen has gone, from 0 to 1, and the time `t`, in
 microseconds. Box and share are known only when the pen is lifted: a pattern that runs while it still moves has
 `x_px`, `y_px` and `t`. Letting the patterns compute all from raw points was the alternative; a letter looks at one
-event and the one before.
+event and the previous one.
 
     python -m tools.gesture_events ../shared/data/gestures/unistroke_480.parquet touches.parquet
 """

@@ -1,7 +1,7 @@
 """Trees become their meaning, or a list of everything that is wrong with them.
 
 The stages, in order. The declarations of all files are gathered by name. The stream blocks say what the events hold.
-The `let`s are put in an order in which each needs only earlier ones. Everything is resolved, and once more where uses
+The `let`s are put in an order in which each needs only earlier ones. Everything is resolved, and again where uses
 reveal the kinds of attributes that no `attr` line declares. Patterns that read others, and rules, get their tiers.
 The checker reports what the conditions of rules leave open. Tests are checked last, since they need the kinds.
 

@@ -1,6 +1,6 @@
 """Events in order become matches: patterns of single entities, bound to the types of their events, and their state.
 
-    rows in order ──▶ arrive (each finds the one before) ──▶ cohorts (codes, steps) ──▶ found, by row
+    rows in order ──▶ arrive (each finds the previous) ──▶ cohorts (codes, steps) ──▶ found, by row
 
 Other files put the events in order: `entity_recogniser` does it entity by entity, the clock over all of them
 (`clocked_recogniser`). The loops process a batch in chunks that fit a core's cache.

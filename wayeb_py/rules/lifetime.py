@@ -43,7 +43,7 @@ class Awaits:
     limits: tuple[tuple[Column, Column, int], ...] = ()  # (later, earlier, ticks)
 
     def moved(self, to: Callable[[int], int]) -> Awaits:
-        """The same with members renumbered."""
+        """The input with members renumbered."""
         until = tuple((column.moved(to), ticks) for column, ticks in self.until)
         limits = tuple((later.moved(to), earlier.moved(to), ticks) for later, earlier, ticks in self.limits)
         return Awaits(self.clock, until, limits)

@@ -188,7 +188,7 @@ class Lookup:
         return Candidates(stored.rows, slots, probing.rows, at, stored.tables + probing.tables)
 
     def matching(self, found: Candidates) -> Candidates:
-        """Those of the candidates that match."""
+        """The candidates that match."""
         n = len(found.left_at)
         asked = [bound for bound in self._bounds if not _always_holds(bound, found)]
         rows = self.prepare().rows(found.values, n)[0] if self._checks else np.arange(n, dtype=np.int64)

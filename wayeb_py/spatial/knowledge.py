@@ -58,7 +58,7 @@ class KnowledgeBase:
         return same
 
     def fresh(self) -> KnowledgeBase:
-        """The same declarations, to be read again."""
+        """A base with the same declarations, whose files are read again."""
         return KnowledgeBase(self.declared.values(), self.outside, self.lookups.values())
 
     def load(self, name: str) -> LoadedPlaces:

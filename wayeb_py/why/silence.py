@@ -44,7 +44,7 @@ def silence_after(words: Words, row: int, pattern: m.Pattern) -> Silence:
 
 
 def _end_of_word(words: Words, ts: int, until: int, next_ts: int | None, greatest: int) -> Silence:
-    """What ended the word of an entity after an event, or the event that goes on with it."""
+    """What ended the word of an entity after an event, or the event that continues it."""
     said = words.instant_text
     told = said(ts), "", said(min(until, max(greatest, ts))), None if next_ts is None else said(next_ts)
     if next_ts is not None and next_ts <= until:

@@ -76,7 +76,7 @@ class Tracker(Transitions):
 @dataclass(slots=True)
 class _Step:
     target: int
-    origins: tuple[int, ...]  # for each run of the target its index in the state before, -1 for the new run
+    origins: tuple[int, ...]  # the index of each run of the target in the previous state, -1 for the new run
 
 
 @dataclass(slots=True)
