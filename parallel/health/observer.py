@@ -1,5 +1,4 @@
-"""What a running stream tells those who observe it, on Spark and in one process; the report of `health` is one of
-them."""
+"""What a running stream passes to its observers, on Spark and in one process; the report of `health` is one."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class StreamObserver(Protocol):
-    """Observes a stream from the stream's own threads; must not be slow."""
+    """Observes a stream; the stream's own threads call it, so it must not be slow."""
 
     def began(self, query: StreamingQuery | None = None) -> None:
         """Called before the first batch; `query` is Spark's, where the stream runs there."""

@@ -25,8 +25,8 @@ class BatchOutput:
     tolerance: Tolerance | None = None
 
     def write(self, batch: Batch, put: Callable[[Batch], None]) -> None:
-        """Writes the rows set aside, then what was found: `put` gives that to the sink. The plan of the batch is on the
-        disk by now."""
+        """Writes the rows set aside, then what was found, which `put` gives to the sink. The plan of the batch is on
+        the disk by now."""
         self.keep()
         failpoints.reach("sink:before")
         self.aside.write(self.stream_id, batch.number, batch.aside)

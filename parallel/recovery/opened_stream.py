@@ -73,8 +73,8 @@ class OpenedStream:
                 observer.ended(self.summary)
 
     def find_types(self, find: Callable[[pa.Schema], Types | None], once: bool) -> Types | None:
-        """The types of the events, found from those that the version before has kept; reading begins at the log's
-        place of this moment. None if there is nothing to sample, which the summary then says."""
+        """The types of the events, found from those that the previous version has kept; reading begins where the log is
+        at this moment. None if there is nothing to sample, which the summary then says."""
         types = find(last_schema(self.checkpoint, self.manifest))
         if types is None:
             self.summary.end = "nothing was there to read" if once else "stopped before anything was there to read"

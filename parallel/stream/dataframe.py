@@ -70,7 +70,7 @@ def recognise_stream(
     `spark.sql.shuffle.partitions` unless given; patterns that look at several entities have one. `places` are columns
     that say where an event was in its source, `partitions` those that say in which part of it, for the clock;
     Kafka's and a file's are found by themselves. After `idle_s` without any event of an entity, the events that its
-    lateness holds back are recognised, and the clock does not wait for a partition that has been silent for so long;
+    lateness holds back are recognised, and the clock does not wait for a partition that has been silent for that long;
     Spark then plans batches without events too, so that a query that is to end (`availableNow`) needs
     `spark.sql.streaming.noDataMicroBatches.enabled` to be false.
 

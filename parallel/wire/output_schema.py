@@ -37,7 +37,7 @@ def bound_schema(patterns: CompiledPatterns, events: Mapping[str, pa.Schema], ep
 
 def written_schema(patterns: CompiledPatterns, found: pa.Schema) -> pa.Schema:
     """The columns that a stream writes of what was found: the id first, and last whether it left too late, where the
-    patterns ask for that."""
+    patterns say so."""
     found = with_id_first(found)
     return found.append(pa.field(STALE, pa.bool_())) if Validity(patterns).marks else found
 

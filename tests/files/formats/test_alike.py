@@ -89,7 +89,7 @@ def told(blocks: list[Block]) -> tuple[list[str], int]:
 
 @contextmanager
 def read_flat_from(n_lines: int) -> Iterator[None]:
-    """So many lines are enough for the reader of flat objects, which leaves few of them to Arrow otherwise."""
+    """`n_lines` lines are enough for the reader of flat objects, which leaves few of them to Arrow otherwise."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ndjson, "FEWEST_FLAT", n_lines)
         yield

@@ -17,14 +17,15 @@ import pyarrow.types as pt
 from wayeb_py.files.kernels import scan_json
 from wayeb_py.files.kernels.scan_json import DONE, GIVES_UP, SPELT, VALUE, JsonCells, JsonColumns
 
-LARGEST = 1 << 30  # bytes: offsets of texts are 32 bits
-MOST_GUESSED = 64  # names of an object
-_UNUSUAL = re.compile(rb'["\\\x00-\x1f]')  # in a name: JSON escapes it
+LARGEST = 1 << 30  # bytes of a text column: its offsets are 32 bits
+MOST_GUESSED = 64  # names of an object whose columns are guessed
+_UNUSUAL = re.compile(rb'["\\\x00-\x1f]')  # bytes that JSON escapes in a name
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 def read_flat(data: bytes, n_objects: int, schema: pa.Schema) -> pa.Table | None:
-    """The objects, one a line, with the columns of a schema; None if a line is not a flat object of these types."""
+    """The objects, one on each line, with the columns of a schema; None if a line is not a flat object of these
+    types."""
     columns = _columns_of(schema)
     if columns is None or len(data) > LARGEST or not n_objects:
         return None
