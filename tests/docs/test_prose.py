@@ -43,12 +43,6 @@ def prose(path: Path) -> Iterator[tuple[int, str]]:
             yield token.start[0], re.sub(r"`[^`]*`", "", token.string)
 
 
-def pages() -> Iterator[Path]:
-    """README, CONTRIBUTING and every page, without those that are made from the commands' own help."""
-    yield from (ROOT / "README.md", ROOT / "CONTRIBUTING.md")
-    yield from (path for path in sorted((ROOT / "docs").rglob("*.md")) if path.name != "commands.md")
-
-
 def lines_of_prose(page: Path) -> Iterator[tuple[int, str]]:
     """The lines of a page outside of code and of what tools have made, without names in backquotes."""
     is_code = is_made = False
@@ -58,17 +52,6 @@ def lines_of_prose(page: Path) -> Iterator[tuple[int, str]]:
             is_code = not is_code
         elif not (is_code or is_made):
             yield number, re.sub(r"`[^`]*`", "", line)
-
-
-def test_pages_use_the_words_of_the_glossary() -> None:
-    wrong = re.compile(rf"\b(?:{NOT_WORDS}|{NOT_PROSE})\b", re.IGNORECASE)
-    found = [
-        f"{page.relative_to(ROOT)}:{number}: {match[0]}"
-        for page in pages()
-        for number, line in lines_of_prose(page)
-        for match in wrong.finditer(line)
-    ]
-    assert found == []
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
