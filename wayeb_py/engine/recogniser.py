@@ -57,7 +57,7 @@ class Recogniser:
     `own_input`: the fed events are an input of their own, not the rest of an earlier one, so they may repeat
     events, which are set aside (`repeats`). `plans` are the orders in which the members of rules are joined, by rule.
     `listens`: calls what `patterns.on` was given.
-    saves=False: the state is never asked for, which spares work where rules read detections of events in order.
+    saves=False: no caller saves the state, which spares work where rules read detections of events in order.
     `whole`: these are some of a file's patterns; what all of them ask of events decides what is counted and set aside.
     `counted` are the streams whose events are counted and set aside here, by default all; another recogniser counts the
     others. `share` selects the pairs that this recogniser handles; other tasks handle the rest. `elsewhere`: rules that
@@ -438,7 +438,7 @@ def _parts_of(
     whole: CompiledPatterns, patterns: CompiledPatterns, counted: Collection[str] | None
 ) -> dict[str, StreamPart]:
     """What some of a file's patterns ask of the streams that they read, and of those that are counted here: there with
-    the columns that all of the file's patterns ask for."""
+    the columns that all of the file's patterns read."""
     own = patterns.by_stream
     return {
         name: own[name]
