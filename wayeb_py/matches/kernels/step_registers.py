@@ -187,15 +187,9 @@ def _drop_dominated(count, automaton, programs, scratch):  # type: ignore[no-unt
 
 
 @inlined
-def _remember(after, names, row, n, into, base, automaton, programs, values, scratch):  # type: ignore[no-untyped-def]
-    """Writes the slots of the run at hand as it comes to a state, the event having some names."""
-    n_slots = scratch.own_whole.shape[0]
+def _name(after, names, row, n, into, base, n_slots, automaton, programs, values):  # type: ignore[no-untyped-def]
+    """Writes the values of the event to the slots of its names, which are the lowest bits of `names`."""
     n_registers = programs.named_first.shape[0] - 1
-    for slot in range(n_slots):
-        kept = automaton.keeps[after * n_slots + slot] != 0
-        into[base + slot] = scratch.own_whole[slot] if kept else 0
-    if names == 0:
-        return
     for register in range(n_registers):
         if names >> (n_registers - 1 - register) & 1 == 0:
             continue
@@ -203,6 +197,17 @@ def _remember(after, names, row, n, into, base, automaton, programs, values, scr
             slot = programs.named_slot[nth]
             if automaton.keeps[after * n_slots + slot] != 0:
                 into[base + slot] = values.whole[programs.named_value[nth] * n + row]
+
+
+@inlined
+def _remember(after, names, row, n, into, base, automaton, programs, values, scratch):  # type: ignore[no-untyped-def]
+    """Writes the slots of the run at hand as it comes to a state, the event having some names."""
+    n_slots = scratch.own_whole.shape[0]
+    for slot in range(n_slots):
+        kept = automaton.keeps[after * n_slots + slot] != 0
+        into[base + slot] = scratch.own_whole[slot] if kept else 0
+    if names != 0:
+        _name(after, names, row, n, into, base, n_slots, automaton, programs, values)
 
 
 @inlined
@@ -271,6 +276,7 @@ def step_registers(begin, code, rows, automaton, programs, values, runs, scratch
     n_tests = programs.first.shape[0] - 1
     n_registers = programs.named_first.shape[0] - 1
     n_folds = programs.fold.shape[0]
+    is_simple = n_folds == 0 and programs.begun_slot.shape[0] == 0
     for row in range(begin, n):
         nth = np.uint64(row)
         e = np.uint64(rows.entity[nth])
@@ -302,9 +308,17 @@ def step_registers(begin, code, rows, automaton, programs, values, runs, scratch
                     if step != stays or n_folds > 0:
                         _keep_one(base, base, step, row, n, automaton, programs, values, runs, scratch)
                 elif first >= 0:
-                    _keep_one(-1, base, first, row, n, automaton, programs, values, runs, scratch)
+                    if is_simple:
+                        runs.state[base] = first >> n_registers
+                        at = base * n_slots
+                        for slot in range(n_slots):
+                            runs.whole[at + slot] = 0
+                        _name(first >> n_registers, first, row, n, runs.whole, at, n_slots, automaton, programs, values)
+                    else:
+                        _keep_one(-1, base, first, row, n, automaton, programs, values, runs, scratch)
                     runs.seq[base], runs.ts[base] = number, now
-                    runs.length[e] = 1
+                    if length == 0:
+                        runs.length[e] = 1
                 else:
                     runs.length[e] = 0
                 continue
