@@ -19,7 +19,15 @@ from wayeb_py.errors import Span
 _Class = TypeVar("_Class")
 
 
-class Node:
+class _WithHash:
+    """Room for a hash that is kept: columns of a chunk are found by their values, many times a chunk."""
+
+    __slots__ = ("_hash",)
+
+    _hash: int
+
+
+class Node(_WithHash):
     """A frozen dataclass of nodes, tuples of them, and small values; fields with compare=False do not count."""
 
     __slots__ = ()
@@ -45,6 +53,13 @@ class Node:
         return True
 
     def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            self._hash = known = self._compute_hash()
+            return known
+
+    def _compute_hash(self) -> int:
         leaves: list[Any] = []
         waiting: list[Any] = [self]
         while waiting:
@@ -102,8 +117,9 @@ NOWHERE = Span(0, 0)
 
 
 @node
-class Spanned:
-    """A node that stands somewhere in a text. Its span does not count: nodes that differ in nothing else are equal."""
+class Spanned(_WithHash):
+    """A node that stands somewhere in a text. The place does not count: two nodes that differ in nothing else are
+    equal."""
 
     span: Span = field(default=NOWHERE, compare=False, repr=False, kw_only=True)
 

@@ -11,8 +11,9 @@ Beside them stand the engines that have MATCH_RECOGNIZE, each in a process of it
 measures is part of what is compared. The quick size runs none of them unless they are named.
 
 Analysis: a measure is folded over the events of a match once it is found, and over those of starts that are still
-alive at the end of a batch, so its cost follows the matches. A named event makes each start a run of its own until a
-letter fails; an event with which no match can begin costs one look. A forecast is a look-up by the symbol of the event,
+alive at the end of a chunk, so its cost follows the matches and, with many entities, the ends of chunks. Patterns that
+measure the same share both. A named event makes each start a run of its own until a letter fails; an event after which
+each run ends or goes on in one way costs a look-up. A forecast is a look-up by the symbol of the event,
 which recognition has found already; a row of it has ten columns, which take longer to write than to find, so that a row
 at every event is measured and not judged.
 """

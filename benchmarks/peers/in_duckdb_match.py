@@ -1,10 +1,10 @@
 """DuckDB's own MATCH_RECOGNIZE (in_duckdb_match.sql), where the installed DuckDB has one.
 
-DuckDB's main branch has had the clause since September 2026; no build on PyPI up to 2.0.0 has it, and neither its
-legacy parser nor a setting brings it. So the harness tests the installed DuckDB with a query of one line, and where it
-refuses, its own words are the row of the table. The queries follow the standard and those of `in_flink_sql.sql`, which
-give the right answers there; they have not run in DuckDB, and the harness compares what they find before their time
-counts. The extra patterns wait for a build to write them against.
+DuckDB's main branch has had the clause since September 2026; no build on PyPI has it, up to 2.0.0 and the pre-release
+2.0.1.dev2610211350, and neither its legacy parser nor a setting brings it. So the harness asks the installed DuckDB
+with a query of one line, and where it refuses, its own words are the row of the table. The queries follow the standard
+and those of `in_flink_sql.sql`, which give the right answers there; they have not run in DuckDB, and the harness
+compares what they find before their time counts. The extra patterns wait for a build to write them against.
 """
 
 from __future__ import annotations

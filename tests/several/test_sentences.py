@@ -68,6 +68,7 @@ def shown(tables: list[pa.Table], has_seq: bool) -> list[str]:
         words = [row["pattern"], row["entity"], row.get("other") or "-", row["ts"], row["start_ts"]]
         words += [row["seq"]] if has_seq else []
         words += [] if row.get("decided_ts") in (None, row["ts"]) else [row["decided_ts"]]
+        words += ["-" if value is None else f"{value:g}" for name, value in row.items() if name.startswith("m_")]
         found.append(" ".join(map(str, words)))
     return sorted(found)
 

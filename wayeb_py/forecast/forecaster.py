@@ -21,7 +21,8 @@ from wayeb_py.engine.values import Chunk
 from wayeb_py.forecast.symbols import SymbolReader, Walk
 from wayeb_py.forecast.tables import ForecastTables
 
-NAMES = pa.dictionary(pa.int32(), pa.string())  # a few names, in many rows
+ENOUGH_ROWS = 1 << 14
+NAMES = pa.dictionary(pa.int32(), pa.string())  # few of them, in many rows
 
 
 def forecast_schema(key: pa.DataType, time: pa.DataType) -> pa.Schema:
@@ -43,6 +44,10 @@ class Forecaster:
         self._one = [_OneForecast(patterns, own, at_least, number) for number, own in enumerate(tables)]
         self._names = pa.array([own.model.automaton.name for own in tables], pa.string())
         self._horizons = pa.array([own.horizon.text for own in tables], pa.string())
+        # Of chunks with few forecasts, with time, entity and number: a batch of rows costs by its columns.
+        self._gathered: list[tuple[_LookedUp, I64, I32, I64]] = []
+        self._n_gathered = 0
+        self._binding: Binding | None = None
         self._waiting: list[pa.RecordBatch] = []
         self.schema: pa.Schema | None = None
         self.n_events = 0
@@ -52,9 +57,17 @@ class Forecaster:
         if self.schema is None:
             self.bind(binding)
         parts = [one.look_up(binding, cohort, chunk, rows, begin) for one in self._one if one.reader.is_of(cohort)]
-        made = [part for part in parts if len(part.row)]
-        if made:
-            self._waiting.append(self._rows(binding, chunk, _in_order(made)))
+        looked_up = [part for part in parts if len(part.row)]
+        if not looked_up:
+            return
+        if self._binding is not binding:
+            self._make_rows()
+            self._binding = binding
+        made = _in_order(looked_up)
+        self._gathered.append((made, chunk.ts[made.row], chunk.entity[made.row], chunk.seq[made.row]))
+        self._n_gathered += len(made.row)
+        if self._n_gathered >= ENOUGH_ROWS:
+            self._make_rows()
 
     def bind(self, binding: Binding) -> None:
         """Learns the types of keys and times."""
@@ -69,24 +82,33 @@ class Forecaster:
         """The forecasts since the last call, in the order of events; None before the first event."""
         if self.schema is None:
             return None
+        self._make_rows()
         made, self._waiting = self._waiting, []
         return pa.Table.from_batches(made, schema=self.schema)
 
-    def _rows(self, binding: Binding, chunk: Chunk, made: _LookedUp) -> pa.RecordBatch:
-        """The forecasts of a chunk, all patterns together: what they share is made once, and nothing is put in order
-        afterwards."""
-        row, ts = made.row, chunk.ts[made.row]
+    def _make_rows(self) -> None:
+        """Makes rows of what is gathered, all patterns together: what they share is made once, and nothing is put in
+        order afterwards."""
+        binding, gathered = self._binding, self._gathered
+        if binding is None or not gathered:
+            return
+        self._gathered, self._n_gathered = [], 0
+        made, ts, entity, seq = gathered[0]
+        if len(gathered) > 1:
+            parts = {one.name: [getattr(part[0], one.name) for part in gathered] for one in fields(_LookedUp)}
+            made = _LookedUp(**{name: np.concatenate(own) for name, own in parts.items()})
+            ts, entity, seq = (np.concatenate([part[nth] for part in gathered]) for nth in (1, 2, 3))
         which = pa.array(made.which)
         arrays = [
             pa.DictionaryArray.from_arrays(which, self._names),
-            binding.entities.keys(chunk.entity[row]),
+            binding.entities.keys(entity),
             binding.rows.times(ts),
-            pa.array(chunk.seq[row]),
+            pa.array(seq),
             pa.array(made.probability),
             *self._spans(binding, ts, made),
             pa.DictionaryArray.from_arrays(which, self._horizons),
         ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        self._waiting.append(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
 
     def _spans(self, binding: Binding, ts: I64, made: _LookedUp) -> list[pa.Array]:
         """Where intervals begin and end, in time and in events."""
@@ -115,9 +137,10 @@ class _LookedUp:
 
 class _OneForecast:
     def __init__(self, patterns: CompiledPatterns, tables: ForecastTables, at_least: float, number: int) -> None:
-        self.tables, self._at_least, self._number = tables, at_least, number
+        self.tables, self._number = tables, number
         self.reader = SymbolReader(tables.model.automaton, patterns)
         self.walk = Walk(tables.nodes.next_node)
+        self.walk.mark_likely(tables.probability >= at_least)
         self._class_of = {class_: number for number, class_ in enumerate(tables.classes, 1)}
         self._intervals: tuple[int, I64, I64] | None = None  # ticks per second, and first and last by [class, node]
 
@@ -128,9 +151,7 @@ class _OneForecast:
         if tables.model.by is not None:
             class_ = self._classes(rows.batch.column(tables.model.by).slice(begin, len(chunk.ts)))
         codes = self.reader.codes(cohort, chunk)
-        row, node = self.walk.step_likely(
-            codes, chunk, len(binding.entities), class_, tables.probability, self._at_least
-        )
+        row, node = self.walk.step_likely(codes, chunk, len(binding.entities), class_)
         first, last = self._intervals_in(chunk.ticks_per_s)
         at = node if tables.model.by is None else node + class_[row] * tables.probability.shape[1]
         which = np.full(len(row), self._number, dtype=np.int32)

@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from wayeb_py.arrays import F64, I32, I64, U16
+from wayeb_py.arrays import I32, I64, U16, Bool
 from wayeb_py.compiler.axes import Axis, coarsen
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.engine.stepping.cohort import Cohort
@@ -100,16 +100,20 @@ class Walk:
         follow(symbols, chunk.entity, chunk.fresh, self._next, self._n_symbols, self.node_of, before, after)
         return before, after
 
-    def step_likely(
-        self, codes: tuple[U16, I32], chunk: Chunk, n_entities: int, class_: I64, probability: F64, at_least: float
-    ) -> tuple[I32, I32]:
-        """The rows after which the probability is large enough, and the node of each: probability[class, node]."""
+    def mark_likely(self, is_likely: Bool) -> None:
+        """Says which nodes `step_likely` reports: is_likely[class, node]."""
+        self._is_likely = np.ascontiguousarray(is_likely.reshape(-1), dtype=np.uint8)
+        marked = np.asarray(is_likely.any(axis=0))[self._next]
+        self._step_to: I32 = np.where(marked, -1 - self._next, self._next).astype(np.int32)
+
+    def step_likely(self, codes: tuple[U16, I32], chunk: Chunk, n_entities: int, class_: I64) -> tuple[I32, I32]:
+        """The rows after which a marked node is reached, and the node of each."""
         self._grow(n_entities)
         code, symbol_of_code = codes
         row, node = np.empty(len(code), dtype=np.int32), np.empty(len(code), dtype=np.int32)
         n = follow_likely(
-            code, symbol_of_code, chunk.entity, chunk.fresh, self._next, self._n_symbols, self.node_of, class_,
-            probability.reshape(-1), at_least, row, node,
+            code, symbol_of_code, chunk.entity, chunk.fresh, self._step_to, self._n_symbols, self.node_of, class_,
+            self._is_likely, row, node,
         )  # fmt: skip
         return row[:n], node[:n]
 

@@ -29,6 +29,7 @@ I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 ReadI32 = Annotated[I32, READ_ONLY]
 ReadI64 = Annotated[I64, READ_ONLY]
+ReadF64 = Annotated[F64, READ_ONLY]
 Matrix = Annotated[F64, MATRIX]
 
 

@@ -8,6 +8,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -46,13 +47,15 @@ from wayeb_py.parallel.wire.parcel import Parcel, from_batch, unpack, unpack_lin
 from wayeb_py.patterns import Patterns
 
 STREAMS = """
-stream ships { key id     time t in s   position lon, lat  %s attr v number  attr lon number  attr lat number }
+stream ships { key id     time t in s   position lon, lat  %s attr v number  attr lon number  attr lat number
+               forget after 30 s }
 stream radar { key track  time at in ms position x, y      %s attr x number  attr y number }
 """
 PATTERNS = """
 pattern Fast on ships := (v > 5){2,}
 pattern East on radar := (x > 0.002)
 pattern Lost on radar := (x < 1) ; silence 20 s
+pattern Last on ships := (v = 6) ; $
 pattern Meet for each pair a in ships, b in radar within 1 km fresh 30 s := (distance(a, b) < 500 m){2,}
 rule Seen := f: Fast, r: radar where r.x < 0.002 and r.ts - f.ts in 0..10 s emit f.entity as ship, r.entity as track
 """
@@ -328,7 +331,9 @@ def test_two_sources_on_spark_with_a_restart(
     expected, late = answer(patterns, in_order, events)
     found = Counter(map(plain, pq.read_table(tmp_path / "out").to_pylist()))
     assert found == expected
-    assert {row[0] for row in found} == {"Fast", "East", "Lost", "Meet", "Seen"}
+    assert {row[0] for row in found} == {"Fast", "East", "Lost", "Last", "Meet", "Seen"}
+    ends = [datetime.fromisoformat(row[3]).timestamp() for row in found if row[0] == "Last"]
+    assert min(ends) < max(t for _, t, _, _ in events["ships"]) - 30, "a word has ended while the stream went on"
     assert n_late == late > 0
 
 

@@ -29,7 +29,7 @@ from wayeb_py.engine.stepping.steppers import TableStepper
 from wayeb_py.kernels.few.step_few import ELAPSED, GIVEN, INTEGER, NUMBER, AxisCells
 
 if TYPE_CHECKING:
-    from wayeb_py.engine.stepping.cohort import Stepper
+    from wayeb_py.engine.stepping.live_starts import Stepper
 
 
 

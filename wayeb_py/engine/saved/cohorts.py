@@ -53,14 +53,18 @@ def save_cohort(
             if isinstance(stepper, PlaceStepper):
                 patterns[-1]["places"] = list(stepper.lookup.names)
     keys = {entry["fingerprint"]: entry["key"] for entry in patterns}
+    entries = {entry["fingerprint"]: entry for entry in patterns}
     for disjoint in cohort.disjoint:
         key = keys[cohort.patterns[disjoint.number].fingerprint]
         arrays[f"{key}.behind"] = rows_of(disjoint.behind, rows, n, 0)
     for measures in cohort.measures:
         if measures.folds:
-            key = keys[cohort.patterns[measures.number].fingerprint]
+            owners = [entries[cohort.patterns[number].fingerprint] for number in measures.numbers]
+            key = f"{owners[0]['key']}.measured"
+            for owner in owners:
+                owner["measured"] = key
             for name, array in measures.starts.save(rows).items():
-                arrays[f"{key}.measured.{name}"] = array
+                arrays[f"{key}.{name}"] = array
     memories = []
     for i, (value, memory) in enumerate(cohort.values.memories.items()):
         key = f"{prefix}.m{i}"
@@ -103,7 +107,9 @@ def restore_cohort(
         disjoint.behind[rows] = behind
     for measures in cohort.measures:
         if measures.folds:
-            key = f"{key_of[cohort.patterns[measures.number].fingerprint]}.measured"
+            # Patterns that measure the same have done so together, and those that are left still do.
+            own = cohort.patterns[measures.numbers[0]].fingerprint
+            key = next(entry["measured"] for entry in saved["patterns"] if entry["fingerprint"] == own)
             slots = {name: arrays[f"{key}.{name}"] for name in (*measures.starts.arrays, "length")}
             kinds = dict.fromkeys(measures.starts.arrays, np.dtype(np.int64))
             check_slots(slots, measures.starts.widths, kinds, len(rows), {})

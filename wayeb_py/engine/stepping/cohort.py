@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from math import floor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import walk
 from wayeb_py.engine.stepping.encode import Encoder
 from wayeb_py.engine.stepping.pooled_steppers import PooledStepper, RunStepper
-from wayeb_py.engine.stepping.steppers import Found, TableStepper, by_pattern, of_pattern
+from wayeb_py.engine.stepping.steppers import Found, TableStepper, by_measures, of_pattern
 from wayeb_py.engine.values import POSITION_BEFORE, Chunk, Values
 from wayeb_py.kernels.encode import add_looked_up
 from wayeb_py.kernels.step_parts import ChunkRows
@@ -36,12 +36,11 @@ NO_WINDOW = 2**63 - 1
 MOST_QUESTIONS = 12  # predicates about places that are answered together: one table has all combinations of answers
 
 if TYPE_CHECKING:
+    from wayeb_py.engine.stepping.live_starts import Stepper
     from wayeb_py.engine.stepping.measures import MatchMeasures
     from wayeb_py.engine.stepping.place_stepper import PlaceStepper
     from wayeb_py.engine.stepping.register_stepper import RegisterStepper
     from wayeb_py.engine.stepping.start_stepper import Disjoint
-
-    Stepper = TableStepper | PooledStepper | PlaceStepper
 
 
 class Cohort:
@@ -89,10 +88,9 @@ class Cohort:
                 from wayeb_py.engine.stepping.start_stepper import Disjoint  # for start-up time
 
                 self.disjoint.append(Disjoint(number, pattern))
-            if pattern.measures:
-                from wayeb_py.engine.stepping.measures import MatchMeasures  # for start-up time
-
-                self.measures.append(MatchMeasures(number, pattern, self._stepper_of(number), values))
+        self._measured_by: I64 = np.zeros(0, dtype=np.int64)  # [pattern]: the number of its measures, or -1
+        if any(pattern.measures for pattern in self.patterns.values()):
+            self._share_measures()
         self._asked = _questions(axes, self.steppers[0].strides if self._direct else None)
         asked = {number for asked in self._asked for number in asked.axes}
         self._encoded = [(number, one) for number, one in enumerate(self.encoders) if number not in asked]
@@ -115,13 +113,20 @@ class Cohort:
             return StartStepper(number, pattern, axes, self._direct, windows)
         return RunStepper(number, pattern, axes, self._direct, windows)
 
-    def _stepper_of(self, number: int) -> Stepper:
-        """What steps a pattern."""
-        return next(
-            stepper
-            for stepper in self.steppers
-            if number in (stepper.group.patterns if isinstance(stepper, TableStepper) else (stepper.number,))
-        )
+    def _share_measures(self) -> None:
+        """Patterns that measure the same do so together, those with places apart from the others."""
+        from wayeb_py.engine.stepping.measures import MatchMeasures  # for start-up time
+
+        placed = {stepper.number for stepper in self.placed}
+        alike: dict[Any, dict[int, CompiledPattern]] = {}
+        for number, pattern in self.patterns.items():
+            if pattern.measures:
+                alike.setdefault((pattern.measures, pattern.declared, number in placed), {})[number] = pattern
+        self._measured_by = np.full(max(self.patterns) + 1, -1, dtype=np.int64)
+        for nth, patterns in enumerate(alike.values()):
+            self._measured_by[list(patterns)] = nth
+            steppers = [one for one in self.steppers if not patterns.keys().isdisjoint(_numbers(one))]
+            self.measures.append(MatchMeasures(patterns, steppers, self.values))
 
     def start_among(self, n_known: int) -> None:
         """Records that the entities so far have had events which this cohort has not read."""
@@ -172,7 +177,7 @@ class Cohort:
             own = disjoint.keep(own, chunk)
             found += [own] if len(own.row) else []
         if self.measures:
-            found, of_each = by_pattern(found, [measures.number for measures in self.measures])
+            found, of_each = by_measures(found, self._measured_by, len(self.measures))
             for measures, own in zip(self.measures, of_each, strict=True):
                 measured = measures.measure(own, chunk)
                 found += [measured] if len(own.row) else []
@@ -230,6 +235,11 @@ class Cohort:
             elapsed=np.where(first, NEVER, chunk.elapsed),
             computed={},
         )
+
+
+def _numbers(stepper: Stepper) -> Sequence[int]:
+    """The patterns that it steps."""
+    return stepper.group.patterns if isinstance(stepper, TableStepper) else (stepper.number,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,8 @@
     detections of a chunk, and the starts that are still alive ──▶ fold (`matches/kernels/fold`) ──▶ columns by measure
 
 At the end of a chunk every live start keeps what its events have folded to: one number and one count for each fold,
-however long the match is. A match that ends in a later chunk continues from there, so that the additions are the same,
-in the same order, wherever the events are cut. The stepper knows which starts are alive: in a state of the tracking
-automaton its live registers, or the last few events where ages are known; for runs, all.
+however long the match is. A match that ends in a later chunk goes on from there, so that the additions are the same, in
+the same order, wherever the events are cut. Patterns that measure the same share all of it.
 
 *Not taken*: keeping the values of all events since the oldest live start, which has no bound without a window; folding
 inside the stepping kernels, which every pattern without measures would pay for.
@@ -13,8 +12,9 @@ inside the stepping kernels, which every pattern without measures would pay for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -23,24 +23,28 @@ from wayeb_py.arrays import F64, I32, I64, U8
 from wayeb_py.columns import Column, to_float
 from wayeb_py.compiler.pattern import CompiledPattern
 from wayeb_py.dsl import meaning as m
-from wayeb_py.engine.stepping.place_stepper import PlaceStepper
+from wayeb_py.engine.stepping.live_starts import SlotStarts, TableStarts, alive_in_all
 from wayeb_py.engine.stepping.pooled_lists import PooledLists
-from wayeb_py.engine.stepping.pooled_steppers import PooledStepper
 from wayeb_py.engine.stepping.steppers import Found, TableStepper
 from wayeb_py.engine.values import Chunk, Values
 from wayeb_py.errors import EventsError
 from wayeb_py.kernels.ticks import NEVER
 from wayeb_py.matches.kernels import fold as kernels
 from wayeb_py.matches.kernels.fold import (
+    EndOfChunk,
     FoldedMatches,
+    FoldedRows,
     FoldedStarts,
     FoldedValues,
     FoldResults,
     fold_matches,
-    rows_by_word,
+    last_events,
 )
 
-_FUNCTIONS: dict[str, tuple[int, int]] = {  # the fold of real numbers, and that of integers and codes
+if TYPE_CHECKING:
+    from wayeb_py.engine.stepping.live_starts import Stepper
+
+_FUNCTIONS: dict[str, tuple[int, int]] = {  # of real numbers, of integers and codes
     "sum": (kernels.SUM, kernels.SUM),
     "mean": (kernels.SUM, kernels.SUM),
     "travelled": (kernels.SUM_AFTER_FIRST, kernels.SUM_AFTER_FIRST),
@@ -51,31 +55,35 @@ _FUNCTIONS: dict[str, tuple[int, int]] = {  # the fold of real numbers, and that
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """The rows of a chunk by word: their order, each row's index in it and its word; for each word its entity, its
-    first index and its last row; `goes_on` are the words that are the last of their entity."""
+class _Room:
+    """Room for folding, and for the last events of a chunk."""
 
-    order: I32
-    place: I64
-    which: I64
-    entity: I32
-    first: I64
-    last_row: I32
-    goes_on: I64
+    def __init__(self) -> None:
+        self._behind: I32 = np.zeros(0, dtype=np.int32)  # [entity]
+        self.ends: U8 = np.zeros(0, dtype=np.uint8)
+        self.way: I32 = np.zeros(0, dtype=np.int32)
+
+    def last_events(self, chunk: Chunk, n_entities: int) -> tuple[I32, I32, I64]:
+        """The last event of each entity of a chunk: row, entity, number in its word."""
+        n = len(chunk.entity)
+        if len(self._behind) < n_entities:
+            self._behind = np.zeros(n_entities, dtype=np.int32)
+        if len(self.way) < n:
+            self.ends, self.way = np.zeros(n // 8 + 1, dtype=np.uint8), np.zeros(n, dtype=np.int32)
+        row, entity = (np.empty(min(n, n_entities), dtype=np.int32) for _ in range(2))
+        seq = np.empty(min(n, n_entities), dtype=np.int64)
+        n_present = last_events(chunk.entity, chunk.seq, self._behind, row, entity, seq)
+        return row[:n_present], entity[:n_present], seq[:n_present]
 
 
 class MatchMeasures:
-    """The measures of one pattern, and what its live starts have folded."""
+    """What some patterns measure, all of them the same, and what their live starts have folded: matches of two patterns
+    with the same events fold to the same."""
 
-    def __init__(
-        self,
-        number: int,
-        pattern: CompiledPattern,
-        stepper: TableStepper | PooledStepper | PlaceStepper,
-        values: Values,
-    ) -> None:
-        self.number, self.measures, self._values, self._stepper = number, pattern.measures, values, stepper
+    def __init__(self, patterns: Mapping[int, CompiledPattern], steppers: Sequence[Stepper], values: Values) -> None:
+        self.numbers = list(patterns)
+        pattern = patterns[self.numbers[0]]
+        self.measures, self._values = pattern.measures, values
         self._declared = pattern.declared or pattern.measures
         self.folds = [one for one in pattern.measures if one.function not in ("duration", "last") and one.operand]
         self._fold_of = [self.folds.index(one) if one in self.folds else None for one in pattern.measures]
@@ -85,9 +93,11 @@ class MatchMeasures:
         self._columns: dict[m.Measure, Column] = {}  # how the values of a fold were last stored
         n = len(self.folds)
         self.starts = PooledLists(seq=(np.int64, 1), total=(np.int64, n), seen=(np.int64, n))
-        tracker = pattern.tracker
-        if tracker is not None:
-            self._live_registers, self._live_ages = tracker.live_registers(), tracker.live_ages()
+        self._alive = [
+            TableStarts(one, patterns) if isinstance(one, TableStepper) else SlotStarts(one, patterns[one.number])
+            for one in steppers
+        ]
+        self._room = _Room()
 
     def grow(self, n_entities: int) -> None:
         if self.folds:
@@ -142,70 +152,44 @@ class MatchMeasures:
     # Folding.
 
     def _fold(self, found: Found, chunk: Chunk, values: list[tuple[int, I64, U8]]) -> tuple[I64, I64]:
-        """The folds of the detections; keeps what live starts fold to."""
-        rows = _by_word(chunk)
-        entity, last_row = rows.entity[rows.goes_on], rows.last_row[rows.goes_on]
-        live_entity, live_seq = self._live_starts(entity, chunk.seq[last_row])
-        n_found = len(found.row)
-        which = np.concatenate([rows.which[found.row], rows.goes_on[live_entity]])
-        row = np.concatenate([found.row, last_row[live_entity]])
-        start = np.concatenate([found.start_seq, live_seq])
-        end = rows.place[row]
-        begin = end - (chunk.seq[row] - start)
-        first = rows.first[which]
-        order = np.lexsort((end, start, which))
-        n_folds = len(self.folds)
+        """The folds of the detections; what live starts fold to is kept."""
+        kept, n_folds, n_found = self.starts, len(self.folds), len(found.row)
+        last_row, entity, last_seq = self._room.last_events(chunk, len(kept.first))
+        n_alive, alive_seq = alive_in_all([one.alive(entity, last_seq) for one in self._alive])
+        row, start, order = found.row, found.start_seq, None
+        if n_found > 1:
+            falls = (row[1:] < row[:-1]) | ((row[1:] == row[:-1]) & (start[1:] < start[:-1]))
+            if falls.any():
+                order = np.lexsort((start, row))
+                row, start = row[order], start[order]
         _, integer, present = values[0]
         if n_folds > 1:  # one after the other
             integer, present = (np.concatenate([own[part] for own in values]) for part in (1, 2))
         functions = np.array([function for function, _, _ in values], dtype=np.uint8)
-        folded = FoldedValues(functions, integer, integer.view(np.float64), present)
-        matches = FoldedMatches(
-            rows.order, np.maximum(begin, first)[order], end[order], rows.entity[which[order]], start[order],
-            (begin < first)[order].astype(np.uint8),
-        )  # fmt: skip
-        kept, n = self.starts, len(order)
-        total, seen = np.zeros(n * n_folds, dtype=np.int64), np.zeros(n * n_folds, dtype=np.int64)
-        fold_matches(
-            n, tuple(folded), tuple(matches),
-            tuple(FoldedStarts(kept.first, kept.length, kept.arrays["seq"], kept.arrays["total"],
-                               kept.arrays["total"].view(np.float64), kept.arrays["seen"])),
-            tuple(FoldResults(total, total.view(np.float64), seen)),
-        )  # fmt: skip
-        back = np.empty(n, dtype=np.int64)
-        back[order] = np.arange(n)
-        total, seen = total.reshape(n, n_folds)[back], seen.reshape(n, n_folds)[back]
-        length = np.bincount(live_entity, minlength=len(entity)).astype(np.int64)
-        later = {"seq": live_seq, "total": total[n_found:].reshape(-1), "seen": seen[n_found:].reshape(-1)}
-        kept.restore({**later, "length": length}, entity)
-        return total[:n_found], seen[:n_found]
-
-    def _live_starts(self, entity: I32, last_seq: I64) -> tuple[I64, I64]:
-        """The starts that may still be those of a match, for each of some entities, by their indices among them."""
-        stepper = self._stepper
-        if isinstance(stepper, TableStepper):
-            group = stepper.group
-            nth = group.patterns.index(self.number)
-            state = group.components[stepper.state[entity], nth]
-            own = np.arange(len(entity))
-            registers: npt.NDArray[np.int64] = np.zeros((len(entity), 0), dtype=np.int64)
-            if group.n_registers:
-                first, n_own = group.first_register[nth], self._live_registers.shape[1]
-                registers = stepper.register_seq.reshape(-1, group.n_registers)[entity, first : first + n_own]
-        else:
-            slots = stepper.slots.save(entity)
-            own = np.repeat(np.arange(len(entity)), slots["length"])
-            if isinstance(stepper, PooledStepper):
-                return _each_once(own, slots["seq"])
-            state, registers = slots["state"], slots["seq"].reshape(len(own), stepper.n_registers)
-        at, register = np.nonzero(self._live_registers[state])
-        owners, starts = [own[at]], [registers[at, register]]
-        ages = self._live_ages[state]
-        for age in range(1, int(ages.max(initial=0)) + 1):
-            at = np.flatnonzero((ages >= age) & (last_seq[own] >= age - 1))
-            owners.append(own[at])
-            starts.append(last_seq[own[at]] - (age - 1))
-        return _each_once(np.concatenate(owners), np.concatenate(starts))
+        room = n_found + int(n_alive.max(initial=0))
+        total, seen = np.empty(room * n_folds, dtype=np.int64), np.empty(room * n_folds, dtype=np.int64)
+        folded = (
+            tuple(FoldedValues(functions, integer, integer.view(np.float64), present)),
+            tuple(FoldedMatches(row, start)),
+            tuple(FoldedRows(chunk.entity, chunk.link, chunk.seq, self._room.ends, self._room.way)),
+            tuple(EndOfChunk(last_row, entity, last_seq, n_alive, alive_seq)),
+        )
+        results = tuple(FoldResults(total, total.view(np.float64), seen))
+        done = 0
+        while done < len(last_row):
+            lists = kept.first, kept.room, kept.length
+            sums = kept.arrays["total"]
+            starts = FoldedStarts(*lists, kept.arrays["seq"], sums, sums.view(np.float64), kept.arrays["seen"])
+            done = fold_matches(done, *folded, tuple(starts), results)
+            if done < 0:
+                done = -1 - done
+                kept.give_room(int(entity[done]), int(n_alive[done]))
+        own_total, own_seen = (array[: n_found * n_folds].reshape(n_found, n_folds) for array in (total, seen))
+        if order is not None:
+            back = np.empty(n_found, dtype=np.int64)
+            back[order] = np.arange(n_found)
+            return own_total[back], own_seen[back]
+        return own_total, own_seen
 
     # Results.
 
@@ -267,29 +251,3 @@ def _restored(column: Column, total: I64, is_missing: npt.NDArray[np.bool_]) -> 
     if column.values.dtype.kind == "f":
         return Column("number", np.where(is_missing, np.nan, total.view(np.float64)), own=np.float64)
     return Column(column.kind, total, is_missing.astype(np.uint8), per_unit=column.per_unit)
-
-
-def _by_word(chunk: Chunk) -> _Rows:
-    known: _Rows | None = chunk.computed.get("rows by word")
-    if known is None:
-        n = len(chunk.entity)
-        order, owner, last_row = (np.empty(n, dtype=np.int32) for _ in range(3))
-        place, which, first = (np.empty(n, dtype=np.int64) for _ in range(3))
-        n_words = rows_by_word(chunk.entity, chunk.link, order, place, which, owner, first, last_row)
-        goes_on = np.arange(n_words)
-        if chunk.fresh.any():  # an entity that was forgotten inside the chunk has several words in it
-            newest_first = np.unique(owner[:n_words][::-1], return_index=True)[1]
-            goes_on = np.sort(n_words - 1 - newest_first)
-        known = chunk.computed["rows by word"] = _Rows(
-            order, place, which, owner[:n_words], first[:n_words], last_row[:n_words], goes_on
-        )
-    return known
-
-
-def _each_once(owner: npt.NDArray[Any], start: I64) -> tuple[I64, I64]:
-    """The pairs in their order, each once."""
-    order = np.lexsort((start, owner))
-    owner, start = owner[order].astype(np.int64), start[order]
-    again = np.zeros(len(owner), dtype=bool)
-    again[1:] = (owner[1:] == owner[:-1]) & (start[1:] == start[:-1])
-    return owner[~again], start[~again]

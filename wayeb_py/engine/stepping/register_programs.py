@@ -26,7 +26,7 @@ from wayeb_py.engine.stepping.encode import around
 from wayeb_py.engine.values import Chunk, Memory, Values
 from wayeb_py.errors import EventsError
 from wayeb_py.kernels.ticks import FOREVER, NEVER
-from wayeb_py.matches.kernels import step_registers as k
+from wayeb_py.matches.kernels import run_answers as k
 
 Read = Callable[[Chunk], I64]  # the values of a chunk's events, by their bits
 FIRST = "first event"  # the name of a match's first event here: no name in a file has a space
@@ -49,10 +49,13 @@ class Programs:
 
     def values(self, chunk: Chunk) -> tuple[I64, F64]:
         """The values of a chunk's events, [value * n + row], by their bits and as numbers."""
-        n = len(chunk.ts)
-        whole = np.empty(max(1, len(self.reads) * n), dtype=np.int64)
-        for nth, read in enumerate(self.reads):
-            whole[nth * n : (nth + 1) * n] = read(chunk)
+        if len(self.reads) == 1:
+            whole = np.ascontiguousarray(self.reads[0](chunk), dtype=np.int64)
+        else:
+            n = len(chunk.ts)
+            whole = np.empty(max(1, len(self.reads)) * n, dtype=np.int64)
+            for nth, read in enumerate(self.reads):
+                whole[nth * n : (nth + 1) * n] = read(chunk)
         return whole, whole.view(np.float64)
 
 
@@ -337,8 +340,11 @@ class ProgramBuilder:
 
     def _read_real(self, value: m.Value) -> int:
         def read(chunk: Chunk) -> I64:
-            real = np.ascontiguousarray(to_float(self._values.column(value, chunk)), dtype=np.float64)
-            return real.view(np.int64)
+            known: I64 | None = chunk.computed.get(("as real", value))  # which other patterns have asked for
+            if known is None:
+                real = np.ascontiguousarray(to_float(self._values.column(value, chunk)), dtype=np.float64)
+                known = chunk.computed[("as real", value)] = real.view(np.int64)
+            return known
 
         column = self._values.column(value, self._chunk)
         if column.kind in ("text", "bool"):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from wayeb_py.arrays import U16, Bool
+from wayeb_py.arrays import I64, U16, Bool
 from wayeb_py.compiler.axes import Axis
 from wayeb_py.compiler.pattern import CompiledPattern
 from wayeb_py.compiler.runs.registers import directions_of_slots, questions_of_slots
@@ -19,16 +19,18 @@ from wayeb_py.engine.stepping.start_stepper import live_states
 from wayeb_py.engine.stepping.steppers import DetectionBuffer
 from wayeb_py.engine.values import Chunk, Values
 from wayeb_py.kernels.step_tables import Windows
+from wayeb_py.matches.kernels.run_answers import MOST_OPERANDS, RegisterValues
 from wayeb_py.matches.kernels.step_registers import (
-    MOST_OPERANDS,
+    ASKS,
+    ENDS,
     RegisterAutomaton,
     RegisterRuns,
     RegisterScratch,
-    RegisterValues,
     step_registers,
 )
 
 FIRST_RUNS = 64
+MOST_TABULATED = 1 << 22  # states times symbols that are looked at when a pattern is bound
 
 
 class RegisterStepper(PooledStepper):
@@ -58,18 +60,23 @@ class RegisterStepper(PooledStepper):
         asked = [part for test in memory.tests for part in walk(test) if isinstance(part, m.Measure)]
         asks_start = any(part.function in ("count", "duration") and part.operand is None for part in asked)
         every_start = pattern.has_each_start
+        class_of_code, symbols = _classes(pattern)
         self._automaton = tuple(
             RegisterAutomaton(
-                symbol_of_code=np.ascontiguousarray(pattern.symbol_of_cell.reshape(-1), dtype=np.uint16),
+                class_of_code=class_of_code,
+                symbol_of_class=np.ascontiguousarray(symbols.reshape(-1), dtype=np.uint16),
+                plain=np.ascontiguousarray(_plain_steps(pattern, symbols).reshape(-1), dtype=np.int32),
+                depends=np.ascontiguousarray(_dependence(symbols, len(memory.tests)).reshape(-1), dtype=np.uint8),
                 next_state=np.ascontiguousarray(dfa.next_state.reshape(-1), dtype=np.int32),
                 accepting=dfa.accepting.astype(np.uint8),
                 is_live=live_states(dfa).astype(np.uint8),
                 matters=np.ascontiguousarray(memory.matters.reshape(-1), dtype=np.uint8),
                 keeps=np.ascontiguousarray(memory.needed[:, questions].reshape(-1), dtype=np.uint8),
-                begins=self._begins(pattern).astype(np.uint8),
+                begins=self._begins(pattern, symbols).astype(np.uint8),
                 better=np.ascontiguousarray(better.reshape(-1), dtype=np.int32),
                 has_order=(better != 0).any(axis=1).astype(np.uint8),
                 n_symbols=pattern.n_symbols,
+                n_classes=len(symbols),
                 n_answers=pattern.symbol_of_cell.shape[-2],
                 n_names=self._n_names,
                 pattern=number,
@@ -88,13 +95,12 @@ class RegisterStepper(PooledStepper):
         self._programs: tuple[Any, Programs] | None = None
 
     @staticmethod
-    def _begins(pattern: CompiledPattern) -> Bool:
-        """[code of an event]: whether a match may begin with it, whatever a run answers and names."""
+    def _begins(pattern: CompiledPattern, symbols: U16) -> Bool:
+        """[class]: whether a match may begin with such an event, whatever a run answers and names."""
         dfa = pattern.dfa
         assert dfa is not None
         goes_on = (live_states(dfa) | dfa.accepting)[dfa.next_state[0]]
-        table = pattern.symbol_of_cell.reshape(-1, pattern.symbol_of_cell.shape[-2] * pattern.symbol_of_cell.shape[-1])
-        return np.asarray(goes_on[table].any(axis=1))
+        return np.asarray(goes_on[symbols].any(axis=(1, 2)))
 
     def _make_room_for(self, n_runs: int) -> tuple[Any, ...]:
         own = np.zeros(self.n_slots, dtype=np.int64)
@@ -163,3 +169,44 @@ class RegisterStepper(PooledStepper):
             builder = ProgramBuilder(self.pattern.memory, self._values, words, chunk.time_name)
             known = self._programs = types, builder.build(chunk)
         return known[1]
+
+
+def _classes(pattern: CompiledPattern) -> tuple[U16, U16]:
+    """[code] -> class of events that have the same symbols, and [class, answers, names] -> symbol."""
+    shape = pattern.symbol_of_cell.shape[-2:]
+    rows = np.ascontiguousarray(pattern.symbol_of_cell.reshape(-1, shape[0] * shape[1]), dtype=np.uint16)
+    symbols, class_of_code = np.unique(rows, axis=0, return_inverse=True)
+    return class_of_code.reshape(-1).astype(np.uint16), symbols.reshape(-1, *shape)
+
+
+def _dependence(symbols: U16, n_tests: int) -> Bool:
+    """[class, test]: whether the answer makes a difference to the symbol."""
+    n_classes, _, n_names = symbols.shape
+    answers = symbols.reshape(n_classes, *(2,) * n_tests, n_names)
+    differs = [
+        (answers.take(0, axis=1 + test) != answers.take(1, axis=1 + test)).reshape(n_classes, -1).any(axis=1)
+        for test in range(n_tests)
+    ]
+    return np.stack(differs, axis=1) if differs else np.zeros((n_classes, 0), dtype=bool)
+
+
+def _plain_steps(pattern: CompiledPattern, symbols: U16) -> I64:
+    """[state, class]: the one state and names, as one number, to which a run goes on whatever it answers; ENDS where
+    there is none, ASKS where there may be several or where a match may end."""
+    dfa = pattern.dfa
+    assert dfa is not None
+    live = live_states(dfa)
+    n_classes, _, n_names = symbols.shape
+    steps = np.full((dfa.n_states, n_classes), ASKS, dtype=np.int64)
+    if dfa.n_states * symbols.size > MOST_TABULATED:
+        return steps
+    for state in range(dfa.n_states):
+        after = dfa.next_state[state][symbols]  # [class, answers, names]
+        lives = live[after]
+        is_alike = ~dfa.accepting[after].any(axis=(1, 2)) & (lives == lives[:, :1]).all(axis=(1, 2))
+        is_alike &= ((after == after[:, :1]) | ~lives).all(axis=(1, 2))
+        n_ways = lives[:, 0].sum(axis=1)
+        names = lives[:, 0].argmax(axis=1)
+        goes_on = after[np.arange(n_classes), 0, names] * n_names + names
+        steps[state] = np.where(is_alike & (n_ways < 2), np.where(n_ways == 1, goes_on, ENDS), ASKS)
+    return steps

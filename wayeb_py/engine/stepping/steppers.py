@@ -32,7 +32,7 @@ class Found:
     start_seq: I64
     start_ts: I64
     place: I32 | None = None
-    measured: Mapping[m.Measure, Column] | None = None  # the measures of one pattern, a value for each detection
+    measured: Mapping[m.Measure, Column] | None = None  # of patterns that measure the same, one a detection
 
     def where(self, chosen: Bool | I64) -> Found:
         """Some of the detections, without their measures."""
@@ -66,23 +66,20 @@ def of_pattern(parts: list[Found], number: int) -> tuple[list[Found], Found]:
     return others, in_one(own)[0]
 
 
-def by_pattern(parts: list[Found], numbers: Sequence[int]) -> tuple[list[Found], list[Found]]:
-    """Detections of other patterns, and those of each of `numbers`."""
+def by_measures(parts: list[Found], measured_by: I64, n_measures: int) -> tuple[list[Found], list[Found]]:
+    """Detections of patterns that measure nothing, and those that are measured together, by their number."""
     others: list[Found] = []
     none, no_rows = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
-    own: list[list[Found]] = [[Found(no_rows, no_rows, none, none)] for _ in numbers]
+    own: list[list[Found]] = [[] for _ in range(n_measures)]
     for part in parts:
-        order = np.argsort(part.pattern, kind="stable")
-        in_order = part.pattern[order]
-        begins, ends = (np.searchsorted(in_order, numbers, side=side) for side in ("left", "right"))
-        is_other = np.ones(len(order), dtype=bool)
-        for mine, begin, end in zip(own, begins.tolist(), ends.tolist(), strict=True):
-            if begin < end:
-                mine.append(part.where(order[begin:end]))
-                is_other[order[begin:end]] = False
-        if is_other.any():
-            others.append(part.where(is_other))
-    return others, [in_one(mine)[0] for mine in own]
+        by = measured_by[part.pattern]
+        first = int(by[0])
+        if (by == first).all():
+            (own[first] if first >= 0 else others).append(part)
+            continue
+        for nth in np.unique(by).tolist():
+            (own[nth] if nth >= 0 else others).append(part.where(by == nth))
+    return others, [in_one(mine)[0] if mine else Found(no_rows, no_rows, none, none) for mine in own]
 
 
 class Coder:

@@ -81,5 +81,3 @@ def take_unchanging(
         stepper.state[anew] = 0
     count[whose] = np.where(left_out >= 0, 0, count[whose]) + more
     last_ts[whose] = np.where(more > 0, ts[order][ends - 1], last_ts[whose])
-
-

@@ -4,13 +4,12 @@ A run has a state of the automaton, a start, and slots: values of the events tha
 of the events that it has read. At an event each run folds it, answers the tests that matter in its state, and continues
 once for every set of names that the event may get. Of runs that agree in everything that can still matter, one stays.
 
-A test is a small program. Its operands are numbers, or whole numbers where both sides are such, so that ticks and large
-integers are compared exactly. A missing number is NaN, a missing whole number NEVER.
+Most events do less: with those of their kind (`class`) a run ends, or goes on in one way whatever it has remembered.
+That is in a table, and where one run at most comes out of an event nothing else is asked.
 """
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -19,19 +18,10 @@ from wayeb_py.kernels.compiled import i64, inlined, kernel, two_i64, u16
 from wayeb_py.kernels.step_parts import ChunkRows, DetectionArrays, is_within, write
 from wayeb_py.kernels.structs import F64, I32, I64, U8, U16, struct
 from wayeb_py.kernels.ticks import NEVER
-from wayeb_py.spatial.kernels.index import is_position, metres, vector
+from wayeb_py.matches.kernels.run_answers import RegisterPrograms, RegisterValues, answer, begin_run, fold
 
-# Instructions. The first ones push a number, the next ones a whole number, then come those that take what was pushed.
-(
-    EVENT, SLOT, CONSTANT, ELAPSED, COUNT, DURATION, MEAN, FOLDED, DISTANCE,
-    WHOLE_EVENT, WHOLE_SLOT, WHOLE_CONSTANT, WHOLE_ELAPSED, WHOLE_DURATION, WHOLE_FOLDED,
-    ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATE, ABSOLUTE, LEAST, GREATEST, ANGLE,
-    COMPARE, COMPARE_WHOLE, IS_MISSING, IS_MISSING_WHOLE, IS_ONE,
-) = range(29)  # fmt: skip
-LESS, LESS_OR_EQUAL, EQUAL, NOT_EQUAL, GREATER_OR_EQUAL, GREATER = range(6)
-SUM, SUM_AFTER_FIRST, MIN, MAX, MIN_WHOLE, MAX_WHOLE, HOW_MANY = range(7)
+ENDS, ASKS = -1, -2  # what a run does that does not simply go on
 MOST_COMPARED = 1 << 14  # pairs of runs at an event: past them all runs are kept, which changes no detection
-MOST_OPERANDS = 64  # operands of one test that wait for others
 
 
 class RegisterAutomaton(NamedTuple):
@@ -41,16 +31,20 @@ class RegisterAutomaton(NamedTuple):
     earliest first; otherwise one, the earliest if `longest`.
     """
 
-    symbol_of_code: U16  # [(code * n_answers + answers) * n_names + names]
+    class_of_code: U16  # events of one class have the same symbols, whatever a run answers
+    symbol_of_class: U16  # [(class * n_answers + answers) * n_names + names]
+    plain: I32  # [state * n_classes + class]: ENDS, ASKS, or the one state * n_names + names to which a run goes on
+    depends: U8  # [class * n_tests + test]: the answer makes a difference there
     next_state: I32  # [state * n_symbols + symbol]
     accepting: U8  # [state]
     is_live: U8  # [state]
     matters: U8  # [state * n_tests + test]
-    keeps: U8  # [state * n_slots + slot]: something can still read it
-    begins: U8  # [code]: a match may begin with such an event
+    keeps: U8  # [state * n_slots + slot]: something can still ask for it
+    begins: U8  # [class]: a match may begin with such an event
     better: I32  # [state * n_slots + slot]: 1 where the greater is at least as good, -1 where the less is, 0: neither
     has_order: U8  # [state]: some slot has a direction there
     n_symbols: int
+    n_classes: int
     n_answers: int
     n_names: int
     pattern: int
@@ -62,32 +56,6 @@ class RegisterAutomaton(NamedTuple):
     window_events: int
     ticks_per_s: float
     most_runs: int
-
-
-class RegisterPrograms(NamedTuple):
-    """Tests, each the instructions first[test] to first[test + 1]; what a name, a first event and a fold put where."""
-
-    first: I64
-    instruction: I32
-    a: I64
-    b: I64
-    constant: F64
-    named_first: I64  # [name] -> from `named_slot[named_first[name]]` on
-    named_slot: I64
-    named_value: I64
-    begun_slot: I64  # what the first event of a match leaves, whatever it is called
-    begun_value: I64
-    fold: I32
-    fold_slot: I64  # the next slot counts the values
-    fold_value: I64
-    is_real: U8  # [slot]
-
-
-class RegisterValues(NamedTuple):
-    """Values of the chunk's events by their bits: [value * n + row]."""
-
-    whole: I64
-    real: F64
 
 
 class RegisterRuns(NamedTuple):
@@ -124,163 +92,6 @@ class RegisterScratch(NamedTuple):
 _STRUCTS = (
     ChunkRows, RegisterAutomaton, RegisterPrograms, RegisterValues, RegisterRuns, RegisterScratch, DetectionArrays
 )  # fmt: skip
-
-
-@inlined
-def _compares(comparator, below, equal):  # type: ignore[no-untyped-def]
-    if comparator == LESS:
-        return below
-    if comparator == LESS_OR_EQUAL:
-        return below or equal
-    if comparator == EQUAL:
-        return equal
-    if comparator == NOT_EQUAL:
-        return not equal
-    if comparator == GREATER_OR_EQUAL:
-        return not below
-    return not below and not equal
-
-
-@inlined
-def _distance_m(lon, lat, other_lon, other_lat):  # type: ignore[no-untyped-def]
-    if not (is_position(lon, lat) and is_position(other_lon, other_lat)):
-        return np.nan
-    ax, ay, az = vector(lon, lat)
-    bx, by, bz = vector(other_lon, other_lat)
-    return metres(math.sqrt((ax - bx) ** 2 + (ay - by) ** 2 + (az - bz) ** 2))
-
-
-@inlined
-def _answer(test, row, n, now, number, start_seq, start_ts, ticks_per_s, programs, values, scratch):  # type: ignore[no-untyped-def]
-    """Whether a test holds for a run at an event."""
-    stack, own, bits = scratch.stack, scratch.own_real, scratch.own_whole
-    top = 0
-    left, right = np.int64(0), np.int64(0)
-    for at in range(programs.first[test], programs.first[test + 1]):
-        what = programs.instruction[at]
-        a, b = programs.a[at], programs.b[at]
-        if what <= DISTANCE:
-            pushed = np.nan
-            if what == EVENT:
-                pushed = values.real[a * n + row]
-            elif what == SLOT:
-                pushed = own[a]
-            elif what == CONSTANT:
-                pushed = programs.constant[at]
-            elif what == ELAPSED:
-                pushed = np.float64(now - bits[a]) / ticks_per_s
-            elif what == COUNT:
-                pushed = np.float64(number - start_seq + 1)
-            elif what == DURATION:
-                pushed = np.float64(now - start_ts) / ticks_per_s
-            elif what == MEAN:
-                if bits[a + 1] > 0:
-                    pushed = own[a] / np.float64(bits[a + 1])
-            elif what == FOLDED:
-                if b != 0:
-                    pushed = np.float64(bits[a])
-                elif bits[a + 1] > 0:
-                    pushed = own[a]
-            else:
-                pushed = _distance_m(values.real[b * n + row], values.real[(b + 1) * n + row], own[a], own[a + 1])
-            stack[top] = pushed
-            top += 1
-        elif what <= WHOLE_FOLDED:
-            left = right
-            if what == WHOLE_EVENT:
-                right = values.whole[a * n + row]
-            elif what == WHOLE_SLOT:
-                right = bits[a]
-            elif what == WHOLE_CONSTANT:
-                right = a
-            elif what == WHOLE_ELAPSED:
-                right = now - bits[a]
-            elif what == WHOLE_DURATION:
-                right = now - start_ts
-            else:
-                right = bits[a] if bits[a + 1] > 0 else NEVER
-        elif what == COMPARE:
-            x, y = stack[top - 2], stack[top - 1]
-            return not math.isnan(x) and not math.isnan(y) and _compares(a, x < y, x == y)
-        elif what == COMPARE_WHOLE:
-            return left != NEVER and right != NEVER and _compares(a, left < right, left == right)
-        elif what == IS_MISSING:
-            return math.isnan(stack[top - 1])
-        elif what == IS_MISSING_WHOLE:
-            return right == NEVER
-        elif what == IS_ONE:
-            return bits[a] == 1
-        elif what == NEGATE:
-            stack[top - 1] = -stack[top - 1]
-        elif what == ABSOLUTE:
-            stack[top - 1] = abs(stack[top - 1])
-        else:
-            top -= 1
-            x, y = stack[top - 1], stack[top]
-            if what == ADD:
-                x = x + y
-            elif what == SUBTRACT:
-                x = x - y
-            elif what == MULTIPLY:
-                x = x * y
-            elif what == DIVIDE:
-                x = np.nan if y == 0.0 else x / y
-            elif math.isnan(x) or math.isnan(y):
-                x = np.nan
-            elif what == LEAST:
-                x = min(x, y)
-            elif what == GREATEST:
-                x = max(x, y)
-            else:
-                turn = abs(x - y)
-                turn = turn % 360.0 if math.isfinite(turn) else np.nan
-                x = min(turn, 360.0 - turn)
-            stack[top - 1] = x
-    return False
-
-
-@inlined
-def _begin(row, n, programs, values, scratch):  # type: ignore[no-untyped-def]
-    """The slots of a run that begins at this event."""
-    own = scratch.own_whole
-    for slot in range(own.shape[0]):
-        own[slot] = 0
-    for nth in range(programs.begun_slot.shape[0]):
-        own[programs.begun_slot[nth]] = values.whole[programs.begun_value[nth] * n + row]
-
-
-@inlined
-def _fold(row, n, is_first, programs, values, scratch):  # type: ignore[no-untyped-def]
-    """Adds the event to what a run has folded."""
-    own, bits = scratch.own_real, scratch.own_whole
-    for nth in range(programs.fold.shape[0]):
-        what, slot = programs.fold[nth], programs.fold_slot[nth]
-        at = programs.fold_value[nth] * n + row
-        if what == SUM_AFTER_FIRST and is_first:
-            bits[slot + 1] = 1
-            own[slot] = 0.0
-            continue
-        if what >= MIN_WHOLE:
-            if values.whole[at] == NEVER:
-                continue
-            if what == HOW_MANY:
-                bits[slot] += values.whole[at]
-            elif bits[slot + 1] == 0:
-                bits[slot] = values.whole[at]
-            elif what == MIN_WHOLE:
-                bits[slot] = min(bits[slot], values.whole[at])
-            else:
-                bits[slot] = max(bits[slot], values.whole[at])
-        else:
-            value = values.real[at]
-            if math.isnan(value):
-                continue
-            if what <= SUM_AFTER_FIRST:
-                own[slot] += value
-            elif bits[slot + 1] == 0 or (value < own[slot] if what == MIN else value > own[slot]):
-                own[slot] = value
-        if what != HOW_MANY:
-            bits[slot + 1] += 1
 
 
 @inlined
@@ -375,6 +186,80 @@ def _drop_dominated(count, automaton, programs, scratch):  # type: ignore[no-unt
     return kept
 
 
+@inlined
+def _name(after, names, row, n, into, base, n_slots, automaton, programs, values):  # type: ignore[no-untyped-def]
+    """Writes the values of the event to the slots of its names, which are the lowest bits of `names`."""
+    n_registers = programs.named_first.shape[0] - 1
+    for register in range(n_registers):
+        if names >> (n_registers - 1 - register) & 1 == 0:
+            continue
+        for nth in range(programs.named_first[register], programs.named_first[register + 1]):
+            slot = programs.named_slot[nth]
+            if automaton.keeps[after * n_slots + slot] != 0:
+                into[base + slot] = values.whole[programs.named_value[nth] * n + row]
+
+
+@inlined
+def _remember(after, names, row, n, into, base, automaton, programs, values, scratch):  # type: ignore[no-untyped-def]
+    """Writes the slots of the run at hand as it comes to a state, the event having some names."""
+    n_slots = scratch.own_whole.shape[0]
+    for slot in range(n_slots):
+        kept = automaton.keeps[after * n_slots + slot] != 0
+        into[base + slot] = scratch.own_whole[slot] if kept else 0
+    if names != 0:
+        _name(after, names, row, n, into, base, n_slots, automaton, programs, values)
+
+
+@inlined
+def _keep_one(run, at, step, row, n, automaton, programs, values, runs, scratch):  # type: ignore[no-untyped-def]
+    """Writes to place `at` what the event makes of a run, -1 being one that begins with it."""
+    n_slots = scratch.own_whole.shape[0]
+    n_registers = programs.named_first.shape[0] - 1
+    if run >= 0:
+        for slot in range(n_slots):
+            scratch.own_whole[slot] = runs.whole[run * n_slots + slot]
+    else:
+        begin_run(row, n, programs, values, scratch)
+    fold(row, n, run < 0, programs, values, scratch)
+    after = step >> n_registers
+    names = step & ((1 << n_registers) - 1)
+    _remember(after, names, row, n, runs.whole, at * n_slots, automaton, programs, values, scratch)
+    runs.state[at] = after
+
+
+@inlined
+def _drop_ended(e, number, now, kind, length, automaton, runs, scratch):  # type: ignore[no-untyped-def]
+    """Steps several runs of which each ends or stays as it is; returns whether they are such runs.
+
+    Those that stay are as different as they were.
+    """
+    n_slots = scratch.own_whole.shape[0]
+    n_names = automaton.n_names
+    base = runs.first[e]
+    for run in range(base, base + length):
+        state = np.int64(runs.state[run])
+        step = np.int64(automaton.plain[state * automaton.n_classes + kind])
+        if step != ENDS and step != state * n_names:
+            return False
+    kept = base
+    for run in range(base, base + length):
+        state = np.int64(runs.state[run])
+        start_seq, start_ts = runs.seq[run], runs.ts[run]
+        if automaton.plain[state * automaton.n_classes + kind] == ENDS or not is_within(
+            now, number, start_seq, start_ts, automaton.window_ticks, automaton.window_events
+        ):
+            continue
+        if kept < run:
+            for slot in range(n_slots):
+                runs.whole[kept * n_slots + slot] = runs.whole[run * n_slots + slot]
+            runs.state[kept] = state
+            runs.seq[kept], runs.ts[kept] = start_seq, start_ts
+        kept += 1
+    runs.length[e] = kept - base
+    scratch.n_crowded[0] += kept - base > automaton.most_runs
+    return True
+
+
 @kernel(two_i64(i64, u16[::1], *map(struct, _STRUCTS)))
 def step_registers(begin, code, rows, automaton, programs, values, runs, scratch, out):  # type: ignore[no-untyped-def]
     """Steps over the rows from `begin` on.
@@ -390,14 +275,54 @@ def step_registers(begin, code, rows, automaton, programs, values, runs, scratch
     n_slots = scratch.own_whole.shape[0]
     n_tests = programs.first.shape[0] - 1
     n_registers = programs.named_first.shape[0] - 1
+    n_folds = programs.fold.shape[0]
+    is_simple = n_folds == 0 and programs.begun_slot.shape[0] == 0
     for row in range(begin, n):
-        e = rows.entity[row]
-        number = rows.seq[row]
-        now = rows.ts[row]
-        length = 0 if rows.fresh[row] != 0 else runs.length[e]
-        n_runs = length + automaton.begins[code[row]]
+        nth = np.uint64(row)
+        e = np.uint64(rows.entity[nth])
+        kind = np.int64(automaton.class_of_code[np.uint64(code[nth])])
+        length = runs.length[e]
+        if rows.fresh[nth] != 0 and length != 0:
+            length = runs.length[e] = 0
+        begins = automaton.begins[np.uint64(kind)]
+        n_runs = length + begins
         if n_runs == 0:
-            runs.length[e] = 0
+            continue
+        number = rows.seq[nth]
+        now = rows.ts[nth]
+        base = runs.first[e]
+        if length <= 1:
+            step, first = np.int64(ENDS), np.int64(ENDS)
+            stays = np.int64(-1)
+            if length == 1:
+                stays = np.int64(runs.state[base]) << n_registers
+                step = np.int64(automaton.plain[np.int64(runs.state[base]) * automaton.n_classes + kind])
+                if step != ENDS and not is_within(
+                    now, number, runs.seq[base], runs.ts[base], automaton.window_ticks, automaton.window_events
+                ):
+                    step = np.int64(ENDS)
+            if begins != 0:
+                first = np.int64(automaton.plain[np.uint64(kind)])
+            if step != ASKS and first != ASKS and (step < 0 or first < 0):
+                if step >= 0:
+                    if step != stays or n_folds > 0:
+                        _keep_one(base, base, step, row, n, automaton, programs, values, runs, scratch)
+                elif first >= 0:
+                    if is_simple:
+                        runs.state[base] = first >> n_registers
+                        at = base * n_slots
+                        for slot in range(n_slots):
+                            runs.whole[at + slot] = 0
+                        _name(first >> n_registers, first, row, n, runs.whole, at, n_slots, automaton, programs, values)
+                    else:
+                        _keep_one(-1, base, first, row, n, automaton, programs, values, runs, scratch)
+                    runs.seq[base], runs.ts[base] = number, now
+                    if length == 0:
+                        runs.length[e] = 1
+                else:
+                    runs.length[e] = 0
+                continue
+        elif begins == 0 and n_folds == 0 and _drop_ended(e, number, now, kind, length, automaton, runs, scratch):
             continue
         most = (length + 1) * automaton.n_names
         if n_out + length + 1 > out.row.shape[0]:
@@ -408,7 +333,6 @@ def step_registers(begin, code, rows, automaton, programs, values, runs, scratch
             return -1 - row, n_out
         scratch.n_rows[0] += 1
         before_out = n_out
-        base = runs.first[e]
         count = 0
         first_of_start = 0  # among the runs that come out: the first of the start at hand
         start_at_hand = np.int64(-1)
@@ -430,35 +354,27 @@ def step_registers(begin, code, rows, automaton, programs, values, runs, scratch
                 for slot in range(n_slots):
                     scratch.own_whole[slot] = runs.whole[(base + run) * n_slots + slot]
             else:
-                _begin(row, n, programs, values, scratch)
-            _fold(row, n, run == length, programs, values, scratch)
+                begin_run(row, n, programs, values, scratch)
+            fold(row, n, run == length, programs, values, scratch)
             answers = 0
             for test in range(n_tests):
                 answers *= 2
-                if automaton.matters[state * n_tests + test] != 0 and _answer(
+                if automaton.depends[kind * n_tests + test] == 0 or automaton.matters[state * n_tests + test] == 0:
+                    continue
+                if answer(
                     test, row, n, now, number, start_seq, start_ts, automaton.ticks_per_s, programs, values, scratch
                 ):
                     answers += 1
-            cell = (np.int64(code[row]) * automaton.n_answers + answers) * automaton.n_names
+            cell = (kind * automaton.n_answers + answers) * automaton.n_names
             is_accepted = False
             for names in range(automaton.n_names):
-                symbol = np.int64(automaton.symbol_of_code[cell + names])
+                symbol = np.int64(automaton.symbol_of_class[cell + names])
                 after = np.int64(automaton.next_state[state * automaton.n_symbols + symbol])
                 if automaton.accepting[after] != 0:
                     is_accepted = True
                 if automaton.is_live[after] == 0:
                     continue
-                for slot in range(n_slots):
-                    kept = automaton.keeps[after * n_slots + slot] != 0
-                    scratch.whole[count * n_slots + slot] = scratch.own_whole[slot] if kept else 0
-                for register in range(n_registers):
-                    if names >> (n_registers - 1 - register) & 1 == 0:
-                        continue
-                    for nth in range(programs.named_first[register], programs.named_first[register + 1]):
-                        slot = programs.named_slot[nth]
-                        if automaton.keeps[after * n_slots + slot] != 0:
-                            value = values.whole[programs.named_value[nth] * n + row]
-                            scratch.whole[count * n_slots + slot] = value
+                _remember(after, names, row, n, scratch.whole, count * n_slots, automaton, programs, values, scratch)
                 is_new = run == length or after != state
                 for slot in range(n_slots):
                     if scratch.whole[count * n_slots + slot] != scratch.own_whole[slot]:
