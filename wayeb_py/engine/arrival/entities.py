@@ -113,13 +113,13 @@ class Renumbering:
         return own
 
 
-def _different(numbers: I32, limit: int) -> npt.NDArray[np.integer[Any]]:
+def _different(numbers: I32, limit: int) -> I32:
     """The different numbers among these, in order; all are below a limit."""
     if limit > 4 * len(numbers):
         return np.unique(numbers)
     there = np.zeros(limit, dtype=bool)
     there[numbers] = True
-    return np.flatnonzero(there)
+    return np.flatnonzero(there).astype(np.int32)
 
 
 class _IntegerKeys:
