@@ -20,7 +20,8 @@ import numpy as np
 from wayeb_py.kernels.ticks import FOREVER, NEVER
 from wayeb_py.rules.conditions import AnyCondition, Column, Equal, Groups, Link, Near, Within, fulfilling, shifted
 from wayeb_py.rules.grid import grid_of
-from wayeb_py.rules.sorted_runs import NONE
+from wayeb_py.rules.kernels import runs
+from wayeb_py.rules.sorted_runs import NONE, SortedRuns
 from wayeb_py.rules.table import I64, MISSING
 from wayeb_py.rules.tuples import Candidates, Tables, Tuples, mixed_key
 
@@ -54,8 +55,18 @@ class Keys:
             return grid.cells_around(lon, lat) if around else grid.cells(lon, lat)
         if len(self.any_of) > 1:
             return self._alternatives(tuples)
+        if self.only is not None:
+            key = np.empty(len(tuples), dtype=np.int64)
+            if not runs.keys_of(*tuples.source(self.only), key):
+                return None, key
         key, has_key = self._key(tuples, self.columns + self.any_of)
         return (None, key) if has_key is None else (has_key, key[has_key])
+
+    @property
+    def only(self) -> Column | None:
+        """The column that is the key, if it is one."""
+        columns = self.columns + self.any_of
+        return columns[0] if len(columns) == 1 and self.position is None else None
 
     def _key(self, tuples: Tuples, columns: tuple[Column, ...]) -> tuple[I64, I64 | None]:
         """The key of every tuple, and those that have one, None if all do."""
@@ -99,6 +110,16 @@ class Entries:
             return at, key, np.zeros(len(key), dtype=np.int64)
         times = tuples.values(self.time)
         return at, key, times if at is None else times[at]
+
+    def enter(self, tuples: Tuples, slots: I64, index: SortedRuns) -> None:
+        """Makes entries of tuples that have consecutive slots."""
+        only = self.keys.only
+        if only is not None and len(slots):
+            times, rows = (NONE, NONE) if self.time is None else tuples.source(self.time)
+            index.insert_rows(*tuples.source(only), times, rows, int(slots[0]))
+            return
+        at, key, time = self.of(tuples)
+        index.insert(key, time, slots if at is None else slots[at])
 
 
 class Lookup:

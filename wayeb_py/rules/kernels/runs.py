@@ -26,6 +26,7 @@ FEW = 48  # so many are sorted by insertion
 DIGIT = np.uint64(11)
 MASK = np.uint64(2047)
 SIGN = np.uint64(1 << 63)
+MOST_VALUES = 2.0**62  # of a key that is made of several
 
 _READ = _read_only(i64)
 longs = i64[::1]
@@ -46,16 +47,17 @@ def _order(values, order):  # type: ignore[no-untyped-def]
                 at -= 1
             order[at] = row
         return
+    n_sorted = 1
+    while n_sorted < n and values[order[n_sorted - 1]] <= values[order[n_sorted]]:
+        n_sorted += 1
+    if n_sorted == n:
+        return
     digits, others = np.empty(n, np.uint64), np.empty(n, np.uint64)
     rows = np.empty(n, np.int64)
     vary = np.uint64(0)
-    is_sorted = True
     for nth in range(n):
         digits[nth] = np.uint64(values[order[nth]]) ^ SIGN
         vary |= digits[nth] ^ digits[0]
-        is_sorted = is_sorted and (nth == 0 or digits[nth - 1] <= digits[nth])
-    if is_sorted:
-        return
     count = np.empty(2048, np.int64)
     rounds = 0
     for place in range(6):
@@ -89,6 +91,89 @@ def order_by(values, order):  # type: ignore[no-untyped-def]
     _order(values, order)
 
 
+@nb.njit(nogil=True)
+def _range(values):  # type: ignore[no-untyped-def]
+    low = high = values[0]
+    for nth in range(values.shape[0]):
+        low, high = min(low, values[nth]), max(high, values[nth])
+    return low, high
+
+
+@nb.njit(nogil=True)
+def _add_digit(values, low, factor, key):  # type: ignore[no-untyped-def]
+    """key += (values - low) * factor; the first digit of a key, of factor 1, replaces what was there."""
+    if factor == 1:
+        for nth in range(values.shape[0]):
+            key[nth] = values[nth] - low
+    else:
+        for nth in range(values.shape[0]):
+            key[nth] += (values[nth] - low) * factor
+
+
+@nb.njit(nogil=True)
+def _are_in_order(first, rows):  # type: ignore[no-untyped-def]
+    n_members, has_first = rows.shape[0], first.shape[0] > 0
+    for nth in range(1, rows.shape[1]):
+        if has_first and first[nth - 1] != first[nth]:
+            if first[nth - 1] > first[nth]:
+                return False
+            continue
+        for member in range(n_members):
+            if rows[member, nth - 1] != rows[member, nth]:
+                if rows[member, nth - 1] > rows[member, nth]:
+                    return False
+                break
+    return True
+
+
+@_kernel(nb.boolean(_READ, i64[:, ::1], longs))
+def order_tuples(first, rows, order):  # type: ignore[no-untyped-def]
+    """Fills `order` with tuples, rows[:, tuple], in the order of `first`, if there is such, and of their rows; False,
+    with nothing done, if that is as they are. Neighbours whose ranges are small are sorted as one number."""
+    n, none = rows.shape[1], np.int64(-1 if first.shape[0] else 0)
+    if _are_in_order(first, rows):
+        return False
+    for nth in range(n):
+        order[nth] = nth
+    key = np.empty(n, np.int64)
+    n_values = np.int64(1)  # of the key so far; 1 where there is none
+    for column in range(rows.shape[0] - 1, none - 1, -1):
+        low, high = _range(first) if column < 0 else _range(rows[column])
+        wide = np.float64(high) - np.float64(low) + 1.0
+        if n_values > 1 and wide * n_values >= MOST_VALUES:
+            _order(key, order)
+            n_values = np.int64(1)
+        if wide >= MOST_VALUES:  # which is a key by itself, as it is
+            if column < 0:
+                _order(first, order)
+            else:
+                _order(rows[column], order)
+        elif wide > 1.0:
+            if column < 0:
+                _add_digit(first, low, n_values, key)
+            else:
+                _add_digit(rows[column], low, n_values, key)
+            n_values *= high - low + 1
+    if n_values > 1:
+        _order(key, order)
+    return True
+
+
+@_kernel(nb.boolean(_READ, longs))
+def put_in_order(values, order):  # type: ignore[no-untyped-def]
+    """Fills `order` with the rows of the values in their order; False, with nothing done, if that is as they are."""
+    n = values.shape[0]
+    n_sorted = 1
+    while n_sorted < n and values[n_sorted - 1] <= values[n_sorted]:
+        n_sorted += 1
+    if n_sorted >= n:
+        return False
+    for row in range(n):
+        order[row] = row
+    _order(values, order)
+    return True
+
+
 @_kernel(nb.boolean(_READ, _READ, _READ, longs))
 def order_by_three(first, second, third, order):  # type: ignore[no-untyped-def]
     """Puts `order`, 0, 1, 2, …, into the order of three values by insertion; False, with `order` spoilt, where they are
@@ -119,6 +204,9 @@ def order_by_three(first, second, third, order):  # type: ignore[no-untyped-def]
 def _merge(key, time, slot, begin, middle, end):  # type: ignore[no-untyped-def]
     """Two runs that lie beside each other become one; of equal entries those of the first come first."""
     n_last = end - middle
+    before = middle - 1
+    if key[before] < key[middle] or (key[before] == key[middle] and time[before] <= time[middle]):
+        return
     other_key, other_time, other_slot = key[middle:end].copy(), time[middle:end].copy(), slot[middle:end].copy()
     first, last, at = middle - 1, n_last - 1, end - 1
     while last >= 0:
@@ -133,12 +221,8 @@ def _merge(key, time, slot, begin, middle, end):  # type: ignore[no-untyped-def]
         at -= 1
 
 
-@_kernel(i64(longs, longs, longs, longs, i64, _READ, _READ, _READ))
-def insert(key, time, slot, bounds, n_runs, more_key, more_time, more_slot):  # type: ignore[no-untyped-def]
-    """Sorts entries and merges them in; the arrays have room. Run r is from bounds[r] to bounds[r + 1].
-
-    Returns the number of runs.
-    """
+@nb.njit(nogil=True)
+def _take_in(key, time, slot, bounds, n_runs, more_key, more_time, more_slot):  # type: ignore[no-untyped-def]
     n = more_key.shape[0]
     order = np.arange(n)
     _order(more_time, order)
@@ -157,6 +241,68 @@ def insert(key, time, slot, bounds, n_runs, more_key, more_time, more_slot):  # 
         n_runs -= 1
         bounds[n_runs] = end
     return n_runs
+
+
+@_kernel(i64(longs, longs, longs, longs, i64, _READ, _READ, _READ))
+def insert(key, time, slot, bounds, n_runs, more_key, more_time, more_slot):  # type: ignore[no-untyped-def]
+    """Sorts entries and merges them in; the arrays have room. Run r is from bounds[r] to bounds[r + 1].
+
+    Returns the number of runs.
+    """
+    return _take_in(key, time, slot, bounds, n_runs, more_key, more_time, more_slot)
+
+
+@_kernel(i64(longs, longs, longs, longs, i64, _READ, _READ, _READ, _READ, i64))
+def insert_rows(key, time, slot, bounds, n_runs, keys, key_rows, times, time_rows, first):  # type: ignore[no-untyped-def]
+    """Makes entries of rows and inserts them: entry n has the key keys[key_rows[n]], unless that is missing, the time
+    times[time_rows[n]], or 0 where there are no times, and the slot first + n."""
+    n = key_rows.shape[0]
+    more_key, more_time, more_slot = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    has_times = times.shape[0] > 0
+    n_more = 0
+    for nth in range(n):
+        value = keys[key_rows[nth]]
+        if value != NEVER:
+            more_key[n_more], more_slot[n_more] = value, first + nth
+            more_time[n_more] = times[time_rows[nth]] if has_times else 0
+            n_more += 1
+    if n_more == 0:
+        return n_runs
+    return _take_in(key, time, slot, bounds, n_runs, more_key[:n_more], more_time[:n_more], more_slot[:n_more])
+
+
+@_kernel(i64(_READ, _READ, longs))
+def keys_of(keys, rows, out):  # type: ignore[no-untyped-def]
+    """out[n] = keys[rows[n]]; returns how many of them are missing."""
+    n_missing = 0
+    for nth in range(rows.shape[0]):
+        value = keys[rows[nth]]
+        out[nth] = value
+        n_missing += value == NEVER
+    return n_missing
+
+
+@_kernel(nb.void(_READ, _READ, longs))
+def lower(values, rows, out):  # type: ignore[no-untyped-def]
+    """out[n] = the lesser of it and values[rows[n]]."""
+    for nth in range(rows.shape[0]):
+        out[nth] = min(out[nth], values[np.uint64(rows[nth])])
+
+
+@_kernel(nb.void(_READ, _READ, longs))
+def heighten(values, rows, out):  # type: ignore[no-untyped-def]
+    """out[n] = the greater of it and values[rows[n]]."""
+    for nth in range(rows.shape[0]):
+        out[nth] = max(out[nth], values[np.uint64(rows[nth])])
+
+
+@_kernel(nb.void(i64[:, ::1], i64, i64[:, ::1], _READ))
+def take_tuples(out, first, tuples, at):  # type: ignore[no-untyped-def]
+    """out[first + member, n] = tuples[member, at[n]]."""
+    for member in range(tuples.shape[0]):
+        source, into = tuples[member], out[first + member]
+        for nth in range(at.shape[0]):
+            into[nth] = source[np.uint64(at[nth])]
 
 
 @_kernel(i64(longs, longs, longs, longs, i64, _READ))
