@@ -13,7 +13,7 @@ time the index takes, of the columns of the stored side that never change, the o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -43,6 +43,11 @@ class Keys:
     any_of: tuple[Column, ...] = ()
     position: tuple[Column, Column] | None = None
     reach_m: float = 0.0
+    only: Column | None = field(init=False, compare=False, repr=False)  # the column that is the key, if it is one
+
+    def __post_init__(self) -> None:
+        columns = self.columns + self.any_of
+        object.__setattr__(self, "only", columns[0] if len(columns) == 1 and self.position is None else None)
 
     def of(self, tuples: Tuples, *, around: bool = False) -> tuple[I64 | None, I64]:
         """The tuples that have a key, each once for every key, and the keys; no tuples (None) if each has one key.
@@ -61,12 +66,6 @@ class Keys:
                 return None, key
         key, has_key = self._key(tuples, self.columns + self.any_of)
         return (None, key) if has_key is None else (has_key, key[has_key])
-
-    @property
-    def only(self) -> Column | None:
-        """The column that is the key, if it is one."""
-        columns = self.columns + self.any_of
-        return columns[0] if len(columns) == 1 and self.position is None else None
 
     def _key(self, tuples: Tuples, columns: tuple[Column, ...]) -> tuple[I64, I64 | None]:
         """The key of every tuple, and those that have one, None if all do."""
@@ -157,6 +156,7 @@ class Lookup:
             *on.where,
         )
         self._group: Groups | None = None  # of the checks, made at first use
+        self.is_exact = not self._checks and not self._bounds  # whether every candidate matches
 
     @property
     def n_alternatives(self) -> int:
@@ -171,11 +171,6 @@ class Lookup:
         if len({bound.first for bound in self._times}) > 1:  # which are not at one time
             return min((bound.most - bound.least for bound in self._times if _width(bound) < FOREVER), default=None)
         return None if least is None or most is None else max(-1, most - least)
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether every candidate matches."""
-        return not self._checks and not self._bounds
 
     def probes(self, tuples: Tuples) -> tuple[I64 | None, I64, I64, I64]:
         """The tuples that probe, None if each probes once; and of each probe its key, its earliest and its latest time.

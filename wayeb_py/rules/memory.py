@@ -51,6 +51,7 @@ class Memory:
         self.n_alive = 0
         self.lifetime: Lifetime = ()
         self._indexes: dict[Entries, SortedRuns] = {}
+        self._index_of: dict[Lookup, SortedRuns] = {}  # the same by those that look up, which are found at once
         self._identities: SortedRuns | None = None  # made at the first `find`
         self._step, self._n_before = -1, 0
 
@@ -144,7 +145,9 @@ class Memory:
         if not limit or not len(probing):
             return
         at, key, low, high = lookup.probes(probing)
-        index, stored = self._indexes[lookup.entries], Tuples(self._rows, self.tables)
+        index, stored = self._index_of.get(lookup), Tuples(self._rows, self.tables)
+        if index is None:
+            index = self._index_of[lookup] = self._indexes[lookup.entries]
         for probes, slots in index.probe(key, low, high, self.died, limit, when):
             found = lookup.candidates(probing, probes if at is None else at[probes], stored, slots)
             yield len(slots), found if lookup.is_exact else lookup.matching(found)

@@ -63,10 +63,12 @@ class _OfColumn:
     low: int = 0  # the first of the values that are listed
     of_value: U64 | None = None  # by value, where all are whole numbers close together; last, of one that is missing
 
-    def build(self, n_groups: int) -> None:
+    def build(self, n_groups: int, words: Words) -> None:
         atoms = [atom for _, part in self.parts for atom in atoms_of(part)]
         axis = axis_for(subject_of(atoms[0]), atoms)
         self.encoder = Encoder(axis)
+        if axis.sort == "numbers" and self.type.is_known and self.type.kind != "text":  # now, not at the first rows
+            self.encoder.thresholds(self.type.column(np.empty(0, dtype=self.type.dtype), words))
         self.passes = np.full(axis.n_cells, _bits(n_groups), dtype=np.uint64)
         where = _Truths(axis)
         for group, part in self.parts:
@@ -177,7 +179,7 @@ class _Part:
                     elif one is not None:
                         tests[number].append(one)
         for of_column in self._of_column.values():
-            of_column.build(self._n_groups)
+            of_column.build(self._n_groups, words)
         self._program = Program(tests) if any(tests) else None
 
     def _test(self, part: m.Predicate, asked: Predicate) -> Test | tuple[Column, ColumnType] | None:
