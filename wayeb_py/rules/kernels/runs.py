@@ -126,6 +126,34 @@ def _are_in_order(first, rows):  # type: ignore[no-untyped-def]
     return True
 
 
+@nb.njit(nogil=True)
+def _order_by_first(first, rows, order):  # type: ignore[no-untyped-def]
+    """Puts tuples in the order of `first`, and those that agree in it by insertion; False where that takes long."""
+    n, n_members = order.shape[0], rows.shape[0]
+    left = 16 * n
+    _order(first, order)
+    begin = 0
+    for nth in range(1, n):
+        this = order[nth]
+        if first[order[nth - 1]] != first[this]:
+            begin = nth
+            continue
+        at = nth
+        while at > begin:
+            other, member = order[at - 1], 0
+            while member < n_members - 1 and rows[member, other] == rows[member, this]:
+                member += 1
+            if rows[member, other] <= rows[member, this]:
+                break
+            order[at] = other
+            at -= 1
+        left -= nth - at
+        if left < 0:
+            return False
+        order[at] = this
+    return True
+
+
 @_kernel(nb.boolean(_READ, i64[:, ::1], longs))
 def order_tuples(first, rows, order):  # type: ignore[no-untyped-def]
     """Fills `order` with tuples, rows[:, tuple], in the order of `first`, if there is such, and of their rows; False,
@@ -135,6 +163,13 @@ def order_tuples(first, rows, order):  # type: ignore[no-untyped-def]
         return False
     for nth in range(n):
         order[nth] = nth
+    if none < 0:
+        low, high = _range(first)
+        if np.float64(high) - np.float64(low) > n / 8.0:  # few agree, as far as that tells
+            if _order_by_first(first, rows, order):
+                return True
+            for nth in range(n):
+                order[nth] = nth
     key = np.empty(n, np.int64)
     n_values = np.int64(1)  # of the key so far; 1 where there is none
     for column in range(rows.shape[0] - 1, none - 1, -1):
@@ -222,17 +257,26 @@ def _merge(key, time, slot, begin, middle, end):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(nogil=True)
-def _take_in(key, time, slot, bounds, n_runs, more_key, more_time, more_slot):  # type: ignore[no-untyped-def]
-    n = more_key.shape[0]
-    order = np.arange(n)
-    _order(more_time, order)
-    _order(more_key, order)
+def _end_run(key, time, slot, bounds, n_runs, n):  # type: ignore[no-untyped-def]
+    """Makes a run of the n entries behind the last one, in any order, and merges runs; returns how many there are."""
     begin = bounds[n_runs]
-    for nth in range(n):
-        key[begin + nth], time[begin + nth] = more_key[order[nth]], more_time[order[nth]]
-        slot[begin + nth] = more_slot[order[nth]]
+    end = begin + n
+    n_sorted = begin + 1
+    while n_sorted < end and (
+        key[n_sorted - 1] < key[n_sorted]
+        or (key[n_sorted - 1] == key[n_sorted] and time[n_sorted - 1] <= time[n_sorted])
+    ):
+        n_sorted += 1
+    if n_sorted < end:
+        more_key, more_time, more_slot = key[begin:end].copy(), time[begin:end].copy(), slot[begin:end].copy()
+        order = np.arange(n)
+        _order(more_time, order)
+        _order(more_key, order)
+        for nth in range(n):
+            key[begin + nth], time[begin + nth] = more_key[order[nth]], more_time[order[nth]]
+            slot[begin + nth] = more_slot[order[nth]]
     n_runs += 1
-    bounds[n_runs] = begin + n
+    bounds[n_runs] = end
     while n_runs > 1:
         begin, middle, end = bounds[n_runs - 2], bounds[n_runs - 1], bounds[n_runs]
         if middle - begin > WIDER * (end - middle):
@@ -249,26 +293,25 @@ def insert(key, time, slot, bounds, n_runs, more_key, more_time, more_slot):  # 
 
     Returns the number of runs.
     """
-    return _take_in(key, time, slot, bounds, n_runs, more_key, more_time, more_slot)
+    n, begin = more_key.shape[0], bounds[n_runs]
+    key[begin : begin + n], time[begin : begin + n], slot[begin : begin + n] = more_key, more_time, more_slot
+    return _end_run(key, time, slot, bounds, n_runs, n)
 
 
 @_kernel(i64(longs, longs, longs, longs, i64, _READ, _READ, _READ, _READ, i64))
 def insert_rows(key, time, slot, bounds, n_runs, keys, key_rows, times, time_rows, first):  # type: ignore[no-untyped-def]
     """Makes entries of rows and inserts them: entry n has the key keys[key_rows[n]], unless that is missing, the time
     times[time_rows[n]], or 0 where there are no times, and the slot first + n."""
-    n = key_rows.shape[0]
-    more_key, more_time, more_slot = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
     has_times = times.shape[0] > 0
-    n_more = 0
-    for nth in range(n):
-        value = keys[key_rows[nth]]
+    at = bounds[n_runs]
+    for nth in range(key_rows.shape[0]):
+        value = keys[np.uint64(key_rows[nth])]
         if value != NEVER:
-            more_key[n_more], more_slot[n_more] = value, first + nth
-            more_time[n_more] = times[time_rows[nth]] if has_times else 0
-            n_more += 1
-    if n_more == 0:
-        return n_runs
-    return _take_in(key, time, slot, bounds, n_runs, more_key[:n_more], more_time[:n_more], more_slot[:n_more])
+            key[at], slot[at] = value, first + nth
+            time[at] = times[np.uint64(time_rows[nth])] if has_times else 0
+            at += 1
+    n = at - bounds[n_runs]
+    return _end_run(key, time, slot, bounds, n_runs, n) if n else n_runs
 
 
 @_kernel(i64(_READ, _READ, longs))

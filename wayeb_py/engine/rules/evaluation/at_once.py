@@ -78,7 +78,9 @@ class _OfColumn:
         """Lists, for a long column, what each value between its least and its greatest passes, if these are few."""
         if self.type.own is not None or len(values) < FEWEST_ROWS:
             return
-        low, high = groups.range_of(values)
+        low, high = int(values.min()), int(values.max())
+        if low == MISSING:
+            low, high = groups.range_of(values)
         if self.of_value is not None:
             if high < low or (self.low <= low and high < self.low + len(self.of_value) - 1):
                 return
