@@ -13,7 +13,7 @@ import numpy as np
 
 from wayeb_py.rules.conditions import Column
 from wayeb_py.rules.kernels import runs
-from wayeb_py.rules.table import I64, MISSING, Array, Table
+from wayeb_py.rules.table import I64, Array, Table
 
 Tables = tuple[Table, ...]
 """The table of each member."""
@@ -62,11 +62,8 @@ class Tuples:
 
 def mixed_key(tuples: Tuples, columns: Sequence[Column]) -> tuple[I64, int]:
     """A key made of columns of whole numbers, in which different values may meet, and how many values are missing."""
-    values: I64 = np.empty((len(columns), len(tuples)), dtype=np.int64)
-    for own, column in zip(values, columns, strict=True):
-        own[:] = tuples.values(column)
-    key: I64 = np.empty(len(tuples), dtype=np.int64)
-    return key, runs.mix(values, int(MISSING), key)
+    key: I64 = np.zeros(len(tuples), dtype=np.int64)
+    return key, sum([runs.mix_in(*tuples.source(column), key) for column in columns])
 
 
 @dataclass(slots=True, eq=False)

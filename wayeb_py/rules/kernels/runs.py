@@ -471,19 +471,16 @@ def shift(values, by, out):  # type: ignore[no-untyped-def]
             out[row] = value + by
 
 
-@_kernel(i64(i64[:, ::1], i64, longs))
-def mix(values, missing, key):  # type: ignore[no-untyped-def]
-    """key[row] = the values of the row, values[:, row], mixed; different values may meet in one key of 32 bits. Returns
-    how many values are missing."""
+@_kernel(i64(_READ, _READ, longs))
+def mix_in(values, rows, key):  # type: ignore[no-untyped-def]
+    """Mixes values[rows[n]] into key[n], 0 at first; different values may meet in one key of 32 bits. Returns how many
+    values are missing."""
     n_missing = 0
-    for row in range(key.shape[0]):
-        mixed = np.uint64(0)
-        for column in range(values.shape[0]):
-            value = values[column, row]
-            n_missing += value == missing
-            mixed = mixed * np.uint64(0x9E3779B97F4A7C15) + np.uint64(value)
-            mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
-            mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
-            mixed >>= np.uint64(32)
-        key[row] = np.int64(mixed)
+    for nth in range(rows.shape[0]):
+        value = values[np.uint64(rows[nth])]
+        n_missing += value == NEVER
+        mixed = np.uint64(key[nth]) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(value)
+        mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
+        mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
+        key[nth] = np.int64(mixed >> np.uint64(32))
     return n_missing
