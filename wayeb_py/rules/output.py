@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wayeb_py.rules.conditions import Expression
-from wayeb_py.rules.kernels import runs
+from wayeb_py.rules.kernels import orders, runs
 from wayeb_py.rules.lifetime import Lifetime
 from wayeb_py.rules.lookup import Entries
 from wayeb_py.rules.memory import Memory
@@ -149,7 +149,7 @@ class Output(Node):
         order: I64 = np.empty(rows.shape[1], dtype=np.int64)
         first = NONE if decided is None else np.ascontiguousarray(decided, dtype=np.int64)
         rows = np.ascontiguousarray(rows)
-        if not runs.order_tuples(first, rows, order):
+        if not orders.order_tuples(first, rows, order):
             return rows, None
         in_order: I64 = np.empty(rows.shape, dtype=np.int64)
         runs.take_tuples(in_order, 0, rows, order)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from wayeb_py.rules.kernels import runs
+from wayeb_py.rules.kernels import orders, runs
 from wayeb_py.rules.table import I64
 
 MOST_RUNS = 64
@@ -70,7 +70,7 @@ class SortedRuns:
         order = NONE
         if len(key) >= SORTED_FROM:
             order = np.empty(len(key), dtype=np.int64)
-            order = order if runs.put_in_order(key, order) else NONE
+            order = order if orders.put_in_order(key, order) else NONE
         room = min(chunk, max(64, 4 * len(key)))
         nth, run, at = 0, 0, -1
         while nth < len(key):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from wayeb_py.kernels.ticks import FOREVER, NEVER
-from wayeb_py.rules.kernels import runs
+from wayeb_py.rules.kernels import orders
 from wayeb_py.rules.sorted_runs import SortedRuns
 from wayeb_py.rules.table import I64
 
@@ -88,7 +88,7 @@ def test_an_order_is_that_of_the_values_and_keeps_what_is_equal_as_it_was(n: int
     ):
         order = rng.permutation(n)
         expected = order[np.argsort(values[order], kind="stable")]
-        runs.order_by(values, order)
+        orders.order_by(values, order)
         assert order.tolist() == expected.tolist()
 
 
@@ -104,7 +104,7 @@ def test_tuples_order_by_a_time_and_then_by_their_rows(seed: int) -> None:
         keys = [*rows[::-1].tolist(), *([first.tolist()] if len(first) else [])]
         expected = sorted(range(n), key=lambda nth, keys=keys: [key[nth] for key in reversed(keys)])  # type: ignore[misc]
         order = np.full(n, -1)
-        moved = runs.order_tuples(first, rows, order)
+        moved = orders.order_tuples(first, rows, order)
         assert (order.tolist() if moved else list(range(n))) == expected
         assert moved == (expected != list(range(n)))
 
@@ -133,8 +133,8 @@ def test_three_values_order_by_insertion_where_they_nearly_are(seed: int) -> Non
     first, second, third = np.sort(rng.integers(0, 1 + n // 3, n)), rng.integers(-2, 3, n), rng.integers(0, 2, n)
     first = np.where(rng.random(n) < 0.1, first - 1, first)
     order = np.arange(n)
-    is_done = runs.order_by_three(first, second, third, order)
+    is_done = orders.order_by_three(first, second, third, order)
     assert not is_done or order.tolist() == np.lexsort((third, second, first)).tolist()
     assert is_done
     backwards = np.arange(400)[::-1].copy()
-    assert not runs.order_by_three(backwards, backwards, backwards, np.arange(400))
+    assert not orders.order_by_three(backwards, backwards, backwards, np.arange(400))

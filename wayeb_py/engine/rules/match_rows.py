@@ -14,7 +14,7 @@ from wayeb_py.engine.rules.column_types import ColumnType, Words
 from wayeb_py.engine.rules.event_rules import Found
 from wayeb_py.engine.rules.plans import Emitted
 from wayeb_py.kernels.ticks import NEVER
-from wayeb_py.rules.kernels import runs
+from wayeb_py.rules.kernels import orders
 from wayeb_py.rules.table import I64
 
 OWN = ("entity", "other", "place")  # columns of every detection, which a rule may emit
@@ -63,7 +63,7 @@ class MatchRows:
         if len(some) == 1:  # which is in order
             return self._rows(some, place, decided, None)
         order: I64 = np.empty(len(place), dtype=np.int64)
-        if runs.order_tuples(decided, place[None], order):
+        if orders.order_tuples(decided, place[None], order):
             return self._rows(some, place[order], decided[order], order)
         return self._rows(some, place, decided, None)
 
