@@ -290,7 +290,7 @@ class _Maker:
                         np.maximum(decided, np.where(allowed, last, decided), out=decided)
             return decided
 
-        return Expression(columns, evaluate, f"decided {known} {deadlines}")
+        return Expression(columns, evaluate, f"decided {known} {deadlines}", is_greatest=not deadlines)
 
     # Conditions.
 

@@ -63,6 +63,10 @@ class _Antijoin(Node):
             side.node.is_met_at_once = True
 
     @property
+    def n_alive(self) -> int:
+        return super().n_alive + self._held.n_alive
+
+    @property
     def n_held(self) -> int:
         """How many left tuples wait, or stand."""
         return self._held.n_alive

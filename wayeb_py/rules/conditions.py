@@ -65,6 +65,7 @@ class Expression:
     name: Hashable
     text: str = field(default="", compare=False, repr=False)
     together: Together | None = field(default=None, compare=False, repr=False)
+    is_greatest: bool = field(default=False, compare=False, repr=False)  # of its columns, which are times
 
     def of(self, values: Values) -> Array:
         """Its value for each tuple."""

@@ -7,11 +7,9 @@ join any more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from wayeb_py.rules.lifetime import Lifetime, ends_at_once, longer
 from wayeb_py.rules.lookup import Lookup, On
-from wayeb_py.rules.memory import Memory, Moment
+from wayeb_py.rules.memory import Moment
 from wayeb_py.rules.node import Node, Step, together, too_many
 from wayeb_py.rules.table import I64
 from wayeb_py.rules.tuples import Delta, Tuples
@@ -24,53 +22,48 @@ class Join(Node):
 
     def __init__(self, left: Node, right: Node, on: On, name: str) -> None:
         super().__init__((left, right), left.tables + right.tables, name)
-        self._in_right = Lookup(on, left.tables, right.tables, stored_right=True)
-        self._in_left = Lookup(on, left.tables, right.tables, stored_right=False)
-        self._right_after = False  # if both sides come together, the left looks up the right
-        self.kept: tuple[Lifetime, Lifetime] = (), ()  # what the tuples of each side await from the other
+        # How left tuples look up right ones, and right tuples left ones.
+        self.lookups = (
+            Lookup(on, left.tables, right.tables, stored_right=True),
+            Lookup(on, left.tables, right.tables, stored_right=False),
+        )
+        self._right_after = False  # of what comes together, the left looks up the right
+        self.kept: tuple[Lifetime, Lifetime] = (), ()  # what the tuples of each side await of the other
 
     def keep(self, left: Lifetime, right: Lifetime) -> None:
         """Sets how long the tuples of both sides are needed; where several nodes set it, the longest counts."""
         self.kept = longer(self.kept[0], left), longer(self.kept[1], right)
-        self.inputs[0].use(self._in_left.entries, left)
-        self.inputs[1].use(self._in_right.entries, right)
+        self.inputs[0].use(self.lookups[1].entries, left)
+        self.inputs[1].use(self.lookups[0].entries, right)
         self._right_after = ends_at_once(left) and not ends_at_once(right)
         self.inputs[int(self._right_after)].is_met_at_once = True
 
-    @property
-    def lookups(self) -> tuple[Lookup, Lookup]:
-        """How left tuples look up right ones, and right tuples left ones."""
-        return self._in_right, self._in_left
-
     def change(self, step: Step) -> Delta:
-        left, right = self.inputs
-        assert left.memory is not None
-        assert right.memory is not None
-        right_before = (right.memory, self._in_right, left, Moment.BEFORE)
-        left_stayed = (left.memory, self._in_left, right, Moment.STAYED)
-        moments = (Moment.AFTER, Moment.STAYED) if self._right_after else (Moment.STAYED, Moment.AFTER)
-        right_after = (right.memory, self._in_right, left, moments[0])
-        left_after = (left.memory, self._in_left, right, moments[1])
-        removed = [
-            *self._joined(*right_before, left.delta.removed, step),
-            *self._joined(*left_stayed, right.delta.removed, step),
-        ]
-        added = [
-            *self._joined(*right_after, left.delta.added, step),
-            *self._joined(*left_after, right.delta.added, step),
-        ]
+        left, right = (node.delta for node in self.inputs)
+        added: list[I64] = []
+        removed: list[I64] = []
+        if left.removed.shape[1]:
+            self._join(0, left.removed, Moment.BEFORE, step, removed)
+        if right.removed.shape[1]:
+            self._join(1, right.removed, Moment.STAYED, step, removed)
+        if left.added.shape[1]:
+            self._join(0, left.added, Moment.AFTER if self._right_after else Moment.STAYED, step, added)
+        if right.added.shape[1]:
+            self._join(1, right.added, Moment.STAYED if self._right_after else Moment.AFTER, step, added)
+        if not added and not removed:
+            return self._nothing
         return Delta(together(added, len(self.tables)), together(removed, len(self.tables)))
 
-    def _joined(
-        self, memory: Memory, lookup: Lookup, prober: Node, moment: Moment, rows: I64, step: Step
-    ) -> Iterator[I64]:
-        if not rows.shape[1]:
-            return
-        probing = Tuples(rows, prober.tables)
+    def _join(self, side: int, rows: I64, moment: Moment, step: Step, joined: list[I64]) -> None:
+        """Joins tuples of one side with those that the other has, or had."""
+        memory, lookup = self.inputs[1 - side].memory, self.lookups[side]
+        assert memory is not None
+        probing = Tuples(rows, self.inputs[side].tables)
         n_found = 0
-        for found in self.matches(memory, lookup, probing, moment, step):
+        for n_candidates, found in memory.matches(lookup, probing, moment, step.number):
+            self.counters.n_candidates += n_candidates
             n_found += len(found.left_at)
             if n_found > step.most_tuples:
                 needed = memory.count(lookup, probing) if lookup.is_exact else f"at least {n_found}"
                 raise too_many(self, needed, step)
-            yield found.joined()
+            joined.append(found.joined())

@@ -13,14 +13,15 @@ its time the index takes the column of the stored side with the narrowest bounds
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from wayeb_py.kernels.ticks import FOREVER, NEVER
 from wayeb_py.rules.conditions import AnyCondition, Column, Equal, Groups, Link, Near, Within, fulfilling, shifted
 from wayeb_py.rules.grid import grid_of
-from wayeb_py.rules.sorted_runs import NONE
+from wayeb_py.rules.kernels import runs
+from wayeb_py.rules.sorted_runs import NONE, SortedRuns
 from wayeb_py.rules.table import I64, MISSING
 from wayeb_py.rules.tuples import Candidates, Tables, Tuples, mixed_key
 
@@ -42,6 +43,11 @@ class Keys:
     any_of: tuple[Column, ...] = ()
     position: tuple[Column, Column] | None = None
     reach_m: float = 0.0
+    only: Column | None = field(init=False, compare=False, repr=False)  # the column that is the key, if it is one
+
+    def __post_init__(self) -> None:
+        columns = self.columns + self.any_of
+        object.__setattr__(self, "only", columns[0] if len(columns) == 1 and self.position is None else None)
 
     def of(self, tuples: Tuples, *, around: bool = False) -> tuple[I64 | None, I64]:
         """The tuples that have a key, each once for every key, and the keys; no tuples (None) if each has one key.
@@ -54,6 +60,10 @@ class Keys:
             return grid.cells_around(lon, lat) if around else grid.cells(lon, lat)
         if len(self.any_of) > 1:
             return self._alternatives(tuples)
+        if self.only is not None:
+            key = np.empty(len(tuples), dtype=np.int64)
+            if not runs.keys_of(*tuples.source(self.only), key):
+                return None, key
         key, has_key = self._key(tuples, self.columns + self.any_of)
         return (None, key) if has_key is None else (has_key, key[has_key])
 
@@ -100,6 +110,16 @@ class Entries:
         times = tuples.values(self.time)
         return at, key, times if at is None else times[at]
 
+    def enter(self, tuples: Tuples, slots: I64, index: SortedRuns) -> None:
+        """Makes entries of tuples that have consecutive slots."""
+        only = self.keys.only
+        if only is not None and len(slots):
+            times, rows = (NONE, NONE) if self.time is None else tuples.source(self.time)
+            index.insert_rows(*tuples.source(only), times, rows, int(slots[0]))
+            return
+        at, key, time = self.of(tuples)
+        index.insert(key, time, slots if at is None else slots[at])
+
 
 class Lookup:
     """One direction of a join: how the stored side is indexed, and how tuples of the other side probe it.
@@ -135,7 +155,8 @@ class Lookup:
             *(_on_joined(check, n_left, flipped=not stored_right) for check in checks),
             *on.where,
         )
-        self._group: Groups | None = None  # the checks, made at first use
+        self._group: Groups | None = None  # of the checks, made at first use
+        self.is_exact = not self._checks and not self._bounds  # whether every candidate matches
 
     @property
     def n_alternatives(self) -> int:
@@ -150,11 +171,6 @@ class Lookup:
         if len({bound.first for bound in self._times}) > 1:  # columns of different times
             return min((bound.most - bound.least for bound in self._times if _width(bound) < FOREVER), default=None)
         return None if least is None or most is None else max(-1, most - least)
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether every candidate matches."""
-        return not self._checks and not self._bounds
 
     def probes(self, tuples: Tuples) -> tuple[I64 | None, I64, I64, I64]:
         """The tuples that probe, None if each probes once; and the key, the earliest and the latest time of each probe.

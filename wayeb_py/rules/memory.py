@@ -46,11 +46,12 @@ class Memory:
         self._ids = [Column(member, ID) for member in range(len(tables))]
         self._rows: I64 = np.empty((len(tables), 16), dtype=np.int64)
         self.died: I64 = np.empty(16, dtype=np.int64)  # died[slot] = the step in which its tuple went, or ALIVE
-        self.note: I64 = np.empty(16, dtype=np.int64)
+        self.note: I64 = NONE  # as long as `died` where the owner keeps some
         self.n_slots = 0
         self.n_alive = 0
         self.lifetime: Lifetime = ()
         self._indexes: dict[Entries, SortedRuns] = {}
+        self._index_of: dict[Lookup, SortedRuns] = {}  # the same by those that look up, which are found at once
         self._identities: SortedRuns | None = None  # made at the first `find`
         self._step, self._n_before = -1, 0
 
@@ -72,7 +73,7 @@ class Memory:
         self.lifetime = longer(self.lifetime, lifetime)
         if entries not in self._indexes:
             self._indexes[entries] = index = SortedRuns()
-            _enter(index, entries, self.tuples, np.arange(self.n_slots))
+            entries.enter(Tuples(np.ascontiguousarray(self.tuples.rows), self.tables), np.arange(self.n_slots), index)
 
     # Changes.
 
@@ -87,28 +88,35 @@ class Memory:
         if delta.added.shape[1]:
             self.add(delta.added, step)
 
-    def add(self, rows: I64, step: int, note: I64 | int = 0) -> I64:
+    def add(self, rows: I64, step: int, note: I64 | None = None) -> I64:
         """Adds tuples, and returns their slots."""
         self._begin(step)
         begin, end = self.n_slots, self.n_slots + rows.shape[1]
-        if end > self._rows.shape[1]:
-            room = max(end, 2 * self._rows.shape[1])
+        if end > len(self.died):
+            room = max(end, 2 * len(self.died))
             grown: I64 = np.empty((len(self.tables), room), dtype=np.int64)
             grown[:, :begin] = self._rows[:, :begin]
-            self._rows = grown
-            self.died, self.note = wider(self.died, begin, room), wider(self.note, begin, room)
+            self._rows, self.died = grown, wider(self.died, begin, room)
         self._rows[:, begin:end] = rows
         self.died[begin:end] = ALIVE
-        self.note[begin:end] = note
+        if len(self.note) or note is not None:
+            self._keep_note(begin, end, note)
         self.n_slots = end
         self.n_alive += end - begin
         slots: I64 = np.arange(begin, end, dtype=np.int64)
         came = Tuples(np.ascontiguousarray(rows), self.tables)
         for entries, index in self._indexes.items():
-            _enter(index, entries, came, slots)
+            entries.enter(came, slots, index)
         if self._identities is not None:
             self._identities.insert(self._identity(came), np.zeros(len(came), dtype=np.int64), slots)
         return slots
+
+    def _keep_note(self, begin: int, end: int, note: I64 | None) -> None:
+        if len(self.note) < len(self.died):
+            notes: I64 = np.zeros(len(self.died), dtype=np.int64)
+            notes[: min(begin, len(self.note))] = self.note[:begin]
+            self.note = notes
+        self.note[begin:end] = 0 if note is None else note
 
     def remove(self, rows: I64, step: int) -> I64:
         """Removes tuples, and returns their slots; skips those that are not there."""
@@ -137,7 +145,9 @@ class Memory:
         if not limit or not len(probing):
             return
         at, key, low, high = lookup.probes(probing)
-        index, stored = self._indexes[lookup.entries], self.tuples
+        index, stored = self._index_of.get(lookup), Tuples(self._rows, self.tables)
+        if index is None:
+            index = self._index_of[lookup] = self._indexes[lookup.entries]
         for probes, slots in index.probe(key, low, high, self.died, limit, when):
             found = lookup.candidates(probing, probes if at is None else at[probes], stored, slots)
             yield len(slots), found if lookup.is_exact else lookup.matching(found)
@@ -203,7 +213,8 @@ class Memory:
             slot_now[alive] = np.arange(len(alive))
             for index in self._every_index():
                 index.renumber(slot_now)
-            self._rows, self.died, self.note = self.rows_of(alive), self.died[alive], self.note[alive]
+            self._rows, self.died = self.rows_of(alive), self.died[alive]
+            self.note = self.note[alive] if len(self.note) else self.note
             self.n_slots = len(alive)
         self._step = -1
 
@@ -215,7 +226,8 @@ class Memory:
 
     def save(self) -> I64:
         """The tuples, after `compact`, and their notes below them."""
-        return np.concatenate([self._rows[:, : self.n_slots], self.note[None, : self.n_slots]])
+        note = self.note[: self.n_slots] if len(self.note) else np.zeros(self.n_slots, dtype=np.int64)
+        return np.concatenate([self._rows[:, : self.n_slots], note[None]])
 
     def restore(self, saved: I64) -> None:
         """Restores what was saved into an empty memory."""
@@ -224,8 +236,3 @@ class Memory:
 
     def _every_index(self) -> list[SortedRuns]:
         return [*self._indexes.values(), *([] if self._identities is None else [self._identities])]
-
-
-def _enter(index: SortedRuns, entries: Entries, tuples: Tuples, slots: I64) -> None:
-    at, key, time = entries.of(tuples)
-    index.insert(key, time, slots if at is None else slots[at])

@@ -14,16 +14,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wayeb_py.rules.conditions import Column, Expression
-from wayeb_py.rules.kernels import runs
+from wayeb_py.rules.conditions import Expression
+from wayeb_py.rules.kernels import orders, runs
 from wayeb_py.rules.lifetime import Lifetime
 from wayeb_py.rules.lookup import Entries
 from wayeb_py.rules.memory import Memory
 from wayeb_py.rules.node import Node, Step, together
-from wayeb_py.rules.table import I64, ID, Array
+from wayeb_py.rules.sorted_runs import NONE
+from wayeb_py.rules.table import I64, Array
 from wayeb_py.rules.tuples import Delta, Tuples
-
-MOST_VALUES = 2.0**62  # the most values of a key made of several
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +73,10 @@ class Output(Node):
         return [memory for memory in (self._had, self._there) if memory is not None]
 
     @property
+    def n_alive(self) -> int:
+        return sum([memory.n_alive for memory in self.memories()])
+
+    @property
     def is_pending(self) -> bool:
         """Whether there are matches that have not been taken."""
         return bool(self._pending)
@@ -95,9 +98,12 @@ class Output(Node):
         if len(pending) > 1 and going.shape[1] and rows.shape[1]:
             rows, going = _net(rows, going)
         removed = self._in_order(going, None)[0]
-        decided = None if self.decided is None else self.decided.of(Tuples(rows, self.tables).values)
+        decided = self._decided(Tuples(rows, self.tables))
         rows, order = self._in_order(rows, decided)
-        decided = np.zeros(len(order), dtype=np.int64) if decided is None else decided[order]
+        if decided is None:
+            decided = np.zeros(rows.shape[1], dtype=np.int64)
+        elif order is not None:
+            decided = decided[order]
         if self._had is not None:
             if removed.shape[1]:
                 raise ValueError(f"{self.name}: `once for` is for matches that happen, and these end")
@@ -106,16 +112,25 @@ class Output(Node):
         numbers = self._number(rows, removed, step)
         return Matches(Tuples(rows, self.tables), decided, Tuples(removed, self.tables), *numbers)
 
+    def _decided(self, tuples: Tuples) -> I64 | None:
+        if self.decided is None:
+            return None
+        if self.decided.is_greatest:
+            return tuples.greatest(self.decided.columns)
+        return self.decided.of(tuples.values)
+
     def _number(self, added: I64, removed: I64, step: int) -> tuple[I64, I64]:
-        """The numbers of matches that come and of those that go."""
+        """The numbers of matches that come and of those that go; empty where they have none."""
+        n_before, self.n_matches = self.n_matches, self.n_matches + added.shape[1]
+        if self._there is None:
+            return NONE, NONE
         going: I64 = np.zeros(removed.shape[1], dtype=np.int64)
-        coming: I64 = self.n_matches + np.arange(added.shape[1])
-        self.n_matches += added.shape[1]
-        if self._there is not None and len(going):
+        coming: I64 = n_before + np.arange(added.shape[1])
+        if len(going):
             found, slots = self._there.find(removed)
             going[found] = self._there.note[slots]
             self._there.kill(slots, step)
-        if self._there is not None and len(coming):
+        if len(coming):
             self._there.add(added, step, coming)
         return coming, going
 
@@ -126,21 +141,18 @@ class Output(Node):
         super().restore(saved)
         self.n_matches = int(saved["n"][0])
 
-    def _in_order(self, rows: I64, decided: I64 | None) -> tuple[I64, I64]:
-        """Tuples by their decision, then by the arrival of their rows; and the order."""
-        order: I64 = np.arange(rows.shape[1], dtype=np.int64)
-        if len(order) < 2:
-            return rows, order
-        tuples = Tuples(rows, self.tables)
-        ids = [tuples.values(Column(member, ID)) for member in range(len(self.tables))]
-        by = ids if decided is None else [np.ascontiguousarray(decided, dtype=np.int64), *ids]
-        for key in reversed(_fewer_keys(by)):
-            runs.order_by(key, order)
-        if (order[1:] > order[:-1]).all():
-            return rows, order
-        in_order: I64 = np.empty_like(rows)
-        for member, of_member in enumerate(rows):
-            of_member.take(order, out=in_order[member], mode="clip")  # this mode spares a buffer
+    def _in_order(self, rows: I64, decided: I64 | None) -> tuple[I64, I64 | None]:
+        """Tuples by their decision, then by the arrival of their rows, which lie in their tables in that order; and
+        the order, None where they are in it."""
+        if rows.shape[1] < 2:
+            return rows, None
+        order: I64 = np.empty(rows.shape[1], dtype=np.int64)
+        first = NONE if decided is None else np.ascontiguousarray(decided, dtype=np.int64)
+        rows = np.ascontiguousarray(rows)
+        if not orders.order_tuples(first, rows, order):
+            return rows, None
+        in_order: I64 = np.empty(rows.shape, dtype=np.int64)
+        runs.take_tuples(in_order, 0, rows, order)
         return in_order, order
 
     def _first(self, rows: I64, step: int) -> I64:
@@ -153,27 +165,6 @@ class Output(Node):
         first = np.delete(first, had)
         self._had.add(asked[:, first], step)
         return first
-
-
-def _fewer_keys(keys: Sequence[I64]) -> list[I64]:
-    """Keys that order as these do, the first of them first: neighbours whose ranges are small become one number."""
-    found: list[I64] = []
-    room = 1.0  # the most values that the last key found has
-    for key in keys:
-        low, high = int(key.min()), int(key.max())
-        n_values = float(high) - low + 1
-        if n_values == 1:
-            continue
-        if found and room * n_values < MOST_VALUES:
-            last = found[-1]  # an array of our own, changed in place: with millions of matches every copy costs
-            last *= high - low + 1
-            last += key
-            last -= low
-            room *= n_values
-        else:
-            found.append(key - low if n_values < MOST_VALUES else key)
-            room = n_values
-    return found
 
 
 def _net(added: I64, removed: I64) -> tuple[I64, I64]:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from wayeb_py.rules.kernels import runs
+from wayeb_py.rules.kernels import orders, runs
 from wayeb_py.rules.table import I64
 
 MOST_RUNS = 64
@@ -28,7 +28,7 @@ class SortedRuns:
     """Entries in the order of (key, time); slots are numbers that the owner gives."""
 
     def __init__(self) -> None:
-        self._key, self._time, self._slot = (np.empty(64, np.int64) for _ in range(3))
+        self._key, self._time, self._slot = np.empty((3, 64), np.int64)
         self._bounds: I64 = np.zeros(MOST_RUNS, dtype=np.int64)
         self._n_runs = 0
 
@@ -37,13 +37,26 @@ class SortedRuns:
 
     def insert(self, key: I64, time: I64, slot: I64) -> None:
         """Takes in entries, in any order."""
-        n_before = len(self)
-        if n_before + len(key) > len(self._key):
-            room = max(n_before + len(key), 2 * len(self._key))
-            self._key, self._time = wider(self._key, n_before, room), wider(self._time, n_before, room)
-            self._slot = wider(self._slot, n_before, room)
         if len(key):
+            self._make_room(len(key))
             self._n_runs = runs.insert(self._key, self._time, self._slot, self._bounds, self._n_runs, key, time, slot)
+
+    def insert_rows(self, keys: I64, key_rows: I64, times: I64, time_rows: I64, first_slot: int) -> None:
+        """Takes in an entry for every row that has a key, keys[key_rows[nth]], with the time times[time_rows[nth]], or
+        0 where there are no times, and the slot `first_slot + nth`."""
+        self._make_room(len(key_rows))
+        self._n_runs = runs.insert_rows(
+            self._key, self._time, self._slot, self._bounds, self._n_runs, keys, key_rows, times, time_rows, first_slot
+        )
+
+    def _make_room(self, n_more: int) -> None:
+        n_before = len(self)
+        if n_before + n_more > len(self._key):
+            room = max(n_before + n_more, 2 * len(self._key))
+            grown = np.empty((3, room), dtype=np.int64)
+            for own, before in zip(grown, (self._key, self._time, self._slot), strict=True):
+                own[:n_before] = before[:n_before]
+            self._key, self._time, self._slot = grown
 
     def probe(
         self, key: I64, low: I64, high: I64, died: I64, limit: int, when: int, chunk: int = CHUNK
@@ -56,8 +69,8 @@ class SortedRuns:
             return
         order = NONE
         if len(key) >= SORTED_FROM:
-            order = np.arange(len(key), dtype=np.int64)
-            runs.order_by(key, order)
+            order = np.empty(len(key), dtype=np.int64)
+            order = order if orders.put_in_order(key, order) else NONE
         room = min(chunk, max(64, 4 * len(key)))
         nth, run, at = 0, 0, -1
         while nth < len(key):

@@ -13,7 +13,7 @@ import numpy as np
 
 from wayeb_py.rules.conditions import Column
 from wayeb_py.rules.kernels import runs
-from wayeb_py.rules.table import I64, MISSING, Array, Table
+from wayeb_py.rules.table import I64, Array, Table
 
 Tables = tuple[Table, ...]
 """The table of each member."""
@@ -24,7 +24,7 @@ def no_rows(n_members: int) -> I64:
     return np.empty((n_members, 0), dtype=np.int64)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)  # not frozen: many are made, each with a few calls
 class Tuples:
     """Tuples with the tables that their rows are in."""
 
@@ -39,17 +39,34 @@ class Tuples:
         values: Array = self.tables[column.member].column(column.name).take(self.rows[column.member])
         return values
 
+    def source(self, column: Column) -> tuple[Array, I64]:
+        """The column as its table has it, and where each tuple's value is in it."""
+        return self.tables[column.member].column(column.name), self.rows[column.member]
+
+    def least(self, columns: Sequence[Column]) -> I64:
+        """Of each tuple the least value of some columns, all of them times."""
+        found, *others = columns
+        values: I64 = self.values(found)
+        for column in others:
+            runs.lower(*self.source(column), values)
+        return values
+
+    def greatest(self, columns: Sequence[Column]) -> I64:
+        """Of each tuple the greatest value of some columns, all of them times."""
+        found, *others = columns
+        values: I64 = self.values(found)
+        for column in others:
+            runs.heighten(*self.source(column), values)
+        return values
+
 
 def mixed_key(tuples: Tuples, columns: Sequence[Column]) -> tuple[I64, int]:
     """A key made of columns of whole numbers, in which different values may meet, and how many values are missing."""
-    values: I64 = np.empty((len(columns), len(tuples)), dtype=np.int64)
-    for own, column in zip(values, columns, strict=True):
-        own[:] = tuples.values(column)
-    key: I64 = np.empty(len(tuples), dtype=np.int64)
-    return key, runs.mix(values, int(MISSING), key)
+    key: I64 = np.zeros(len(tuples), dtype=np.int64)
+    return key, sum([runs.mix_in(*tuples.source(column), key) for column in columns])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Candidates:
     """Pairs of a left and a right tuple that may match: `left_at[n]` and `right_at[n]` are tuples of the matrices.
 
@@ -76,14 +93,12 @@ class Candidates:
         """The pairs as tuples of all members."""
         n_left = len(self.left)
         rows: I64 = np.empty((n_left + len(self.right), len(self.left_at)), dtype=np.int64)
-        for member, of_member in enumerate(self.left):
-            of_member.take(self.left_at, out=rows[member], mode="clip")  # this mode spares a buffer
-        for member, of_member in enumerate(self.right):
-            of_member.take(self.right_at, out=rows[n_left + member], mode="clip")
+        runs.take_tuples(rows, 0, self.left, self.left_at)
+        runs.take_tuples(rows, n_left, self.right, self.right_at)
         return rows
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Delta:
     """What changed at a node in one step: tuples that came and tuples that went; no tuple is in both."""
 

@@ -16,18 +16,41 @@ tuple in each sweep, and an index that has partners for none of them is rare.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 
 from wayeb_py.rules.conditions import Column
 from wayeb_py.rules.join import Join
 from wayeb_py.rules.lifetime import Awaits, Clocks, Lifetime
+from wayeb_py.rules.memory import Memory
 from wayeb_py.rules.node import Node
-from wayeb_py.rules.table import Bools
+from wayeb_py.rules.table import I64, Array, Bools
 from wayeb_py.rules.tuples import Tuples
 
 Readers = Mapping[int, Sequence[Node]]
 Places = Mapping[int, int]  # the member of this tuple, by the member of a later node's tuples
+
+
+class _Alive:
+    """The tuples of a memory that are there, looked at when they are first asked for: mostly they are not."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory, self.tables = memory, memory.tables
+
+    @cached_property
+    def slots(self) -> I64:
+        return self._memory.alive()
+
+    @cached_property
+    def _tuples(self) -> Tuples:
+        return Tuples(self._memory.rows_of(self.slots), self.tables)
+
+    def __len__(self) -> int:
+        return self._memory.n_alive
+
+    def values(self, column: Column) -> Array:
+        return self._tuples.values(column)
 
 
 def drop_useless(nodes: Sequence[Node], readers: Readers, clocks: Clocks, step: int) -> None:
@@ -44,34 +67,33 @@ def _drop(node: Node, readers: Readers, clocks: Clocks, step: int) -> int:
         return 0
     if not all(isinstance(one, Join) for one in readers[node.number]):
         return 0
-    alive = memory.alive()
-    tuples = Tuples(memory.rows_of(alive), memory.tables)
+    tuples = _Alive(memory)
     places = {member: member for member in range(len(memory.tables))}
     useful = _by_any(node, tuples, places, readers, clocks, is_there=True)
     if useful is None:
         return 0
     n_useless = int((~useful).sum())
     if n_useless:
-        memory.kill(alive[~useful], step)
+        memory.kill(tuples.slots[~useful], step)
         node.counters.n_useless += n_useless
     return n_useless
 
 
 def _by_any(
-    node: Node, tuples: Tuples, places: Places, readers: Readers, clocks: Clocks, *, is_there: bool
+    node: Node, tuples: _Alive, places: Places, readers: Readers, clocks: Clocks, *, is_there: bool
 ) -> Bools | None:
     """Which tuples some reader of a node can make an output of; None for all."""
-    useful: Bools = np.zeros(len(tuples), dtype=bool)
+    useful: Bools | None = None
     for reader in readers[node.number]:
         own = _of_use(node, reader, tuples, places, readers, clocks, is_there=is_there)
         if own is None:
             return None
-        useful |= own
-    return useful
+        useful = own if useful is None else useful | own
+    return np.zeros(len(tuples), dtype=bool) if useful is None else useful
 
 
 def _of_use(
-    node: Node, reader: Node, tuples: Tuples, places: Places, readers: Readers, clocks: Clocks, *, is_there: bool
+    node: Node, reader: Node, tuples: _Alive, places: Places, readers: Readers, clocks: Clocks, *, is_there: bool
 ) -> Bools | None:
     """Which tuples a reader of a node can make an output of, None for all; `is_there`: they have met what is there."""
     if not isinstance(reader, Join) or reader.inputs[0] is reader.inputs[1]:
@@ -87,8 +109,8 @@ def _of_use(
     return beyond if useful is None else useful if beyond is None else useful & beyond
 
 
-def _can_come(lifetime: Lifetime, partner: Node, tuples: Tuples, places: Places, clocks: Clocks) -> Bools | None:
-    """For which tuples a partner may still come; None for all, also where the clocks do not cover every table."""
+def _can_come(lifetime: Lifetime, partner: Node, tuples: _Alive, places: Places, clocks: Clocks) -> Bools | None:
+    """For which tuples a partner may still come; None for all, also where the clocks do not tell it of every table."""
     if lifetime is None or not {awaits.clock for awaits in lifetime} >= {table.name for table in partner.tables}:
         return None
     own = []

@@ -131,6 +131,29 @@ def test_more_groups_than_a_word_has_bits_and_more_rows_than_a_chunk(monkeypatch
     assert sum(map(len, found)) > n
 
 
+def test_values_that_are_listed_pass_as_others_do() -> None:
+    dice = np.random.default_rng(6)
+    words = Words()
+    words.learn(["a", "b", "c"])
+    values = RuleValues({}, KnowledgeBase(()), words, 1)
+    asked: list[list[m.Predicate]] = [
+        [m.Compare("<", of("whole"), number(nth)), m.Not(m.Compare("=", of("cents"), number(Fraction(nth, 100))))]
+        for nth in range(8)
+    ]
+    asked += [[m.Compare("=", of("word"), m.Constant("b", "text"))], [m.Missing(of("whole"))]]
+    made = [expressions_of(group, values) for group in asked]
+    together = Groups(made)
+    n_listed = at_once.FEWEST_ROWS
+    batches = [np.arange(-3, 5), np.array([3]), np.arange(-9, 3), np.array([MISSING]), np.array([LARGE, 2])]
+    for some in (*batches, np.array([MISSING, -9, 4]), np.array([-MISSING - 1, MISSING, MISSING + 1])):
+        for n in (3, n_listed, 4 * n_listed):
+            given: Rows = {name: dice.choice(some, n) for name in ("whole", "other", "cents")}
+            given |= {"real": dice.random(n), "short": dice.random(n).astype(np.float32)}
+            given["word"] = dice.choice(np.array([0, 1, 2, MISSING]), n)
+            found = together.rows(lambda column, given=given: given[column.name], n)  # type: ignore[misc]
+            assert [one.tolist() for one in found] == [by_itself(group, given) for group in made]
+
+
 def test_a_thousand_constants_of_one_column_are_one_axis() -> None:
     values = RuleValues({}, KnowledgeBase(()), Words(), 1)
     made = expressions_of([m.Compare("!=", of("whole"), number(3 * nth)) for nth in range(1000)], values)

@@ -87,14 +87,14 @@ def test_joins_find_what_dictionaries_find(links: tuple[Link, ...]) -> None:
 
 
 def test_keys_of_two_columns_that_meet_by_chance_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    really = runs.mix
+    really = runs.mix_in
 
-    def meeting(values: I64, missing: int, key: I64) -> int:
-        n_missing = really(values, missing, key)
+    def meeting(values: I64, rows: I64, key: I64) -> int:
+        n_missing = really(values, rows, key)
         key.fill(1)
         return int(n_missing)
 
-    monkeypatch.setattr(runs, "mix", meeting)
+    monkeypatch.setattr(runs, "mix_in", meeting)
     rng = np.random.default_rng(1)
     left, right = random_columns(rng, 300), random_columns(rng, 300)
     network = network_on(KEY, OTHER_KEY)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from wayeb_py.kernels.ticks import FOREVER, NEVER
-from wayeb_py.rules.kernels import runs
+from wayeb_py.rules.kernels import orders
 from wayeb_py.rules.sorted_runs import SortedRuns
 from wayeb_py.rules.table import I64
 
@@ -88,8 +88,42 @@ def test_an_order_is_that_of_the_values_and_keeps_what_is_equal_as_it_was(n: int
     ):
         order = rng.permutation(n)
         expected = order[np.argsort(values[order], kind="stable")]
-        runs.order_by(values, order)
+        orders.order_by(values, order)
         assert order.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_tuples_order_by_a_time_and_then_by_their_rows(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.choice([0, 1, 2, 30, 60, 700]))
+    spans = rng.choice(np.array([1, 2, 9, 2**31, 2**61]), rng.integers(1, 5))
+    rows = np.stack([rng.integers(0, span, n) for span in spans])
+    every = np.array([NEVER, FOREVER, 0, -1])
+    rising = np.sort(rng.integers(0, n + 1, n))
+    for first in (np.empty(0, np.int64), rng.integers(-3, 3, n), rng.choice(every, n), rising):
+        keys = [*rows[::-1].tolist(), *([first.tolist()] if len(first) else [])]
+        expected = sorted(range(n), key=lambda nth, keys=keys: [key[nth] for key in reversed(keys)])  # type: ignore[misc]
+        order = np.full(n, -1)
+        moved = orders.order_tuples(first, rows, order)
+        assert (order.tolist() if moved else list(range(n))) == expected
+        assert moved == (expected != list(range(n)))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_entries_of_rows_are_those_of_their_values(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    values, times = rng.choice(np.array([NEVER, 0, 1, 2, 2**40]), 50), rng.integers(-5, 5, 50)
+    has_times = bool(rng.integers(2))
+    one, other = SortedRuns(), SortedRuns()
+    for first, n in ((0, 40), (40, 3), (43, 1)):
+        key_rows, time_rows, slots = rng.integers(0, 50, n), rng.integers(0, 50, n), np.arange(first, first + n)
+        one.insert_rows(values, key_rows, times if has_times else times[:0], time_rows, first)
+        key, time = values[key_rows], times[time_rows] if has_times else np.zeros(n, np.int64)
+        other.insert(key[key != NEVER], time[key != NEVER], slots[key != NEVER])
+    probes = (np.array([0, 1, 2, 2**40]), np.full(4, -2), np.full(4, 3))
+    died = np.full(44, ALIVE)
+    assert len(one) == len(other)
+    assert found_by(one, probes, died, 44, 0, 1000) == found_by(other, probes, died, 44, 0, 1000)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -99,8 +133,8 @@ def test_three_values_order_by_insertion_where_they_nearly_are(seed: int) -> Non
     first, second, third = np.sort(rng.integers(0, 1 + n // 3, n)), rng.integers(-2, 3, n), rng.integers(0, 2, n)
     first = np.where(rng.random(n) < 0.1, first - 1, first)
     order = np.arange(n)
-    is_done = runs.order_by_three(first, second, third, order)
+    is_done = orders.order_by_three(first, second, third, order)
     assert not is_done or order.tolist() == np.lexsort((third, second, first)).tolist()
     assert is_done
     backwards = np.arange(400)[::-1].copy()
-    assert not runs.order_by_three(backwards, backwards, backwards, np.arange(400))
+    assert not orders.order_by_three(backwards, backwards, backwards, np.arange(400))

@@ -44,7 +44,11 @@ class Rows:
         return Rows(self.batch.slice(begin, end - begin), self.entity[begin:end], self.ts[begin:end])
 
     def where(self, mask: npt.NDArray[np.bool_]) -> Rows:
-        return self if mask.all() else self.take(np.flatnonzero(mask))
+        """Those of the rows that are marked; nothing is copied where these are most of them, and come first."""
+        n = int(np.count_nonzero(mask))
+        if n == len(mask):
+            return self
+        return self.slice(0, n) if 2 * n >= len(mask) and mask[:n].all() else self.take(np.flatnonzero(mask))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +81,19 @@ class Reorderer:
         if self.lateness == 0 and self.order_column is None:
             return kept, is_late
         waiting = kept if self.held is None else join_rows(self.held, kept)
-        greatest = self.greatest[waiting.entity]
-        reached = np.where(greatest < NEVER + self.lateness, NEVER, greatest - self.lateness)
+        reached = self._reached(waiting.entity)
         # With an order column a tie that arrives later may belong before: ties wait until their time is over.
         ready = waiting.ts <= reached if self.order_column is None else waiting.ts < reached
         self.held = waiting.where(~ready) if not ready.all() else None
         return self._sorted(waiting.where(ready)), is_late
+
+    def _reached(self, entity: I32) -> I64:
+        """[row]: the time before which nothing of its entity can come any more; computed once an entity if that is
+        less."""
+        once = len(self.greatest) < len(entity)
+        greatest = self.greatest if once else self.greatest[entity]
+        reached: I64 = np.where(greatest < NEVER + self.lateness, NEVER, greatest - self.lateness)
+        return reached[entity] if once else reached
 
     def finish(self, entities: npt.NDArray[np.bool_] | None = None) -> Rows | None:
         """The held events, in order, of all entities or of those that have fallen silent."""
@@ -96,6 +107,8 @@ class Reorderer:
 
     def _sorted(self, rows: Rows) -> Rows:
         if self.order_column is None:
+            if (rows.ts[1:] >= rows.ts[:-1]).all():
+                return rows
             order = np.argsort(rows.ts, kind="stable")
         else:
             order = np.lexsort((ranks_of_ties(rows.batch.column(self.order_column)), rows.ts))

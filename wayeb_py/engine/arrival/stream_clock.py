@@ -105,10 +105,12 @@ class StreamClock:
             self.greatest = max(self.greatest, int(rows.ts.max(initial=never)))
             return np.zeros(len(rows), dtype=bool)
         arrived = _arrived_before(rows)
-        goes_on = not self.holds and len(rows) > 0 and int(rows.ts[0]) >= max(greatest, self.floor)
+        goes_on = len(rows) > 0 and int(rows.ts[0]) >= max(greatest, self.floor)
         if arrived is None and goes_on and (rows.ts[1:] >= rows.ts[:-1]).all():
             self.greatest = max(self.greatest, int(rows.ts[-1]))
-            return np.zeros(len(rows), dtype=bool)
+            late: Bool = np.zeros(len(rows), dtype=bool)
+            self._hold(rows, late)
+            return late
         if arrived is None:
             before = np.maximum.accumulate(np.concatenate([[greatest], rows.ts]))[:-1]
         else:
@@ -121,11 +123,13 @@ class StreamClock:
             raise Disorder(self.entities.keys(rows.entity[row : row + 1])[0].as_py(), row)
         late |= past
         self.greatest = max(self.greatest, int(rows.ts.max(initial=never)))
-        if not self.holds:
-            return late
-        kept = Rows(rows.batch.select(self.columns), rows.entity, rows.ts).where(~late)
-        self.held = kept if self.held is None else join_rows(self.held, kept)
+        self._hold(rows, late)
         return late
+
+    def _hold(self, rows: Rows, late: Bool) -> None:
+        if self.holds:
+            kept = Rows(rows.batch.select(self.columns), rows.entity, rows.ts).where(~late)
+            self.held = kept if self.held is None else join_rows(self.held, kept)
 
     def reach(self, time_s: Fraction, partition: str | None = None) -> None:
         """Learns the greatest time that has arrived in the whole of the stream, or of one of its partitions."""

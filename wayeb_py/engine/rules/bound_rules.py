@@ -27,7 +27,7 @@ from wayeb_py.engine.rules.plans import FEWEST_SAMPLED, MOST_SAMPLED, Orders, Sa
 from wayeb_py.engine.rules.row_batches import KEY, SEQ, Layout, RowBatch, together
 from wayeb_py.engine.rules.standing_rows import ChangedFacts, Ends, Newest, Renumbered
 from wayeb_py.kernels.ticks import FOREVER, NEVER
-from wayeb_py.rules.kernels import runs
+from wayeb_py.rules.kernels import orders
 from wayeb_py.rules.table import I64
 
 _LATER = ("facts ", "kept ", "newest ", "matches ")  # tables to which the first rows may come late
@@ -268,12 +268,12 @@ def _in_order(batch: RowBatch) -> I64:
     known, order = batch.times[KNOWN], np.arange(batch.n)
     if SEQ in batch.times:
         rank, seq = ranks_of_keys(batch.arrays[KEY]), batch.times[SEQ]
-        if runs.order_by_three(known, rank, seq, order):  # fast for most
+        if orders.order_by_three(known, rank, seq, order):  # as most are
             return order
         order = np.arange(batch.n)
-        runs.order_by(seq, order)
-        runs.order_by(rank, order)
-    runs.order_by(known, order)
+        orders.order_by(seq, order)
+        orders.order_by(rank, order)
+    orders.order_by(known, order)
     return order
 
 

@@ -16,7 +16,7 @@ from wayeb_py.engine.rules.plans import Emitted, Orders, RulePlans, Samples, bui
 from wayeb_py.engine.rules.row_batches import RowBatch
 from wayeb_py.engine.rules.standing_rows import Ends, set_ends
 from wayeb_py.rules.conditions import Column
-from wayeb_py.rules.table import I64, Array, greatest, least
+from wayeb_py.rules.table import I64, Array
 from wayeb_py.rules.tuples import Tuples
 
 
@@ -87,13 +87,14 @@ class EventRules:
 
     def _take(self, rule: m.Rule) -> Found:
         matches = self.network.take(rule.name)
-        tuples, n = matches.added, len(matches.added)
+        tuples, decided = matches.added, self.plans.queries[rule.name].decided
         starts, ends = [], []
         for number, member in enumerate(rule.members):
             if member.has_time:
-                ends.append(tuples.values(Column(number, "ts")))
+                ends.append(Column(number, "ts"))
                 is_event = member.over in ("events", "newest")
-                starts.append(ends[-1] if is_event else tuples.values(Column(number, "start_ts")))
+                starts.append(ends[-1] if is_event else Column(number, "start_ts"))
+        is_decided_then = decided is not None and decided.is_greatest and set(decided.columns) == set(ends)
+        end = matches.decided if is_decided_then else tuples.greatest(ends)
         emitted = emitted_of(tuples, self.plans.emitted[rule.name])
-        start, end = least(starts), greatest(ends)
-        return Found(rule.name, n, emitted, end, start, matches.decided)
+        return Found(rule.name, len(tuples), emitted, end, tuples.least(starts), matches.decided)

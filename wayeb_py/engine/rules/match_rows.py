@@ -14,6 +14,7 @@ from wayeb_py.engine.rules.column_types import ColumnType, Words
 from wayeb_py.engine.rules.event_rules import Found
 from wayeb_py.engine.rules.plans import Emitted
 from wayeb_py.kernels.ticks import NEVER
+from wayeb_py.rules.kernels import orders
 from wayeb_py.rules.table import I64
 
 OWN = ("entity", "other", "place")  # columns of every detection, which a rule may emit
@@ -57,26 +58,36 @@ class MatchRows:
         schema = self.schema.detections
         if not some:
             return schema.empty_table()
-        decided = np.concatenate([one.decided for one in some])
+        decided = some[0].decided if len(some) == 1 else np.concatenate([one.decided for one in some])
         place = np.repeat([self._names.index(one.rule) for one in some], [one.n for one in some])
-        table = self._rows(some, place, decided)
-        order = np.lexsort((place, decided))
-        return table if (order[1:] > order[:-1]).all() else table.take(pa.array(order))
+        if len(some) == 1:  # which is in order
+            return self._rows(some, place, decided, None)
+        order: I64 = np.empty(len(place), dtype=np.int64)
+        if orders.order_tuples(decided, place[None], order):
+            return self._rows(some, place[order], decided[order], order)
+        return self._rows(some, place, decided, None)
 
-    def _rows(self, some: Sequence[Found], place: I64, decided: I64) -> pa.Table:
-        """The matches of several rules, one rule after the other."""
+    def _rows(self, some: Sequence[Found], place: I64, decided: I64, order: I64 | None) -> pa.Table:
+        """The matches of several rules: the rule and the decision of each, and where it is among the others' columns,
+        None where it is at its own place."""
         arrays = []
-        times = {"ts": [one.ts for one in some], "start_ts": [one.start_ts for one in some], "decided_ts": [decided]}
+        times = {"ts": lambda one: one.ts, "start_ts": lambda one: one.start_ts}
         for field in self.schema.detections:
             if field.name == "pattern":
                 names = pa.array(self._names, pa.string())
                 arrays.append(pa.DictionaryArray.from_arrays(pa.array(place.astype(np.int32)), names))
+            elif field.name == "decided_ts":
+                arrays.append(self.times(decided))
             elif field.name in times:
-                arrays.append(self.times(np.concatenate(times[field.name])))
+                told = [times[field.name](one) for one in some]
+                ticks = told[0] if len(told) == 1 else np.concatenate(told)
+                arrays.append(self.times(ticks if order is None else ticks[order]))
             elif field.name == "op" and any(one.op is not None for one in some):
-                arrays.append(pa.array([one.op for one in some for _ in range(one.n)], pa.string()))
+                ops = pa.array([one.op for one in some for _ in range(one.n)], pa.string())
+                arrays.append(ops if order is None else ops.take(pa.array(order)))
             elif any(field.name in one.emitted for one in some):
-                arrays.append(pa.concat_arrays([self._emitted(one, field) for one in some]))
+                emitted = pa.concat_arrays([self._emitted(one, field) for one in some])
+                arrays.append(emitted if order is None else emitted.take(pa.array(order)))
             else:
                 arrays.append(pa.nulls(len(place), field.type))
         return pa.Table.from_arrays(arrays, schema=self.schema.detections)
@@ -90,4 +101,5 @@ class MatchRows:
 
     def times(self, ticks: I64) -> pa.Array:
         """Ticks as values of the time column's type; missing at the beginning of time."""
-        return times_of(ticks, self._time_type, self._ticks, self._time_unit, ticks == NEVER)
+        missing = ticks == NEVER if len(ticks) and ticks.min() == NEVER else None
+        return times_of(ticks, self._time_type, self._ticks, self._time_unit, missing)

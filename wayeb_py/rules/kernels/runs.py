@@ -2,9 +2,7 @@
 
 The entries of an index lie in three arrays, key, time and slot, as runs one after the other, the largest first, each in
 the order of (key, time). A batch becomes the last run; two neighbours are merged while the first is at most `WIDER`
-times as long as the second, so that there are few runs and every entry is moved few times. The kernel sorts by digits
-of 11 bits and skips those in which all values agree, so that codes and times that lie close together cost three or four
-rounds.
+times as long as the second, so that there are few runs and every entry is moved few times.
 
 Probes in the order of their keys go through a run once, in steps that double; other probes search it by halves.
 """
@@ -20,12 +18,9 @@ from wayeb_py.kernels.compiled import allocating_kernel as _kernel
 from wayeb_py.kernels.compiled import i64
 from wayeb_py.kernels.compiled import read_only as _read_only
 from wayeb_py.kernels.ticks import FOREVER, NEVER
+from wayeb_py.rules.kernels.orders import order_all, sort_rows
 
 WIDER = 4
-FEW = 48  # up to this many are sorted by insertion
-DIGIT = np.uint64(11)
-MASK = np.uint64(2047)
-SIGN = np.uint64(1 << 63)
 
 _READ = _read_only(i64)
 longs = i64[::1]
@@ -33,92 +28,12 @@ four_i64: Any = nb.types.UniTuple(i64, 4)  # type: ignore[no-untyped-call]
 
 
 @nb.njit(nogil=True)
-def _order(values, order):  # type: ignore[no-untyped-def]
-    """Puts `order` into the order of the values; equal values keep their order."""
-    n = order.shape[0]
-    if n <= FEW:
-        for nth in range(1, n):
-            row = order[nth]
-            value = values[row]
-            at = nth
-            while at > 0 and values[order[at - 1]] > value:
-                order[at] = order[at - 1]
-                at -= 1
-            order[at] = row
-        return
-    digits, others = np.empty(n, np.uint64), np.empty(n, np.uint64)
-    rows = np.empty(n, np.int64)
-    vary = np.uint64(0)
-    is_sorted = True
-    for nth in range(n):
-        digits[nth] = np.uint64(values[order[nth]]) ^ SIGN
-        vary |= digits[nth] ^ digits[0]
-        is_sorted = is_sorted and (nth == 0 or digits[nth - 1] <= digits[nth])
-    if is_sorted:
-        return
-    count = np.empty(2048, np.int64)
-    rounds = 0
-    for place in range(6):
-        shift = np.uint64(place) * DIGIT
-        if (vary >> shift) & MASK == np.uint64(0):
-            continue
-        count[:] = 0
-        for nth in range(n):
-            count[np.int64((digits[nth] >> shift) & MASK)] += 1
-        total = 0
-        for value in range(2048):
-            here = count[value]
-            count[value] = total
-            total += here
-        for nth in range(n):
-            digit = np.int64((digits[nth] >> shift) & MASK)
-            at = count[digit]
-            count[digit] = at + 1
-            others[at] = digits[nth]
-            rows[at] = order[nth]
-        digits, others = others, digits
-        order, rows = rows, order
-        rounds += 1
-    if rounds & 1:
-        rows[:] = order  # after an odd number of rounds the caller's array is the other one
-
-
-@_kernel(nb.void(_READ, longs))
-def order_by(values, order):  # type: ignore[no-untyped-def]
-    """Puts `order`, rows of `values`, into the order of the values; equal values keep their order."""
-    _order(values, order)
-
-
-@_kernel(nb.boolean(_READ, _READ, _READ, longs))
-def order_by_three(first, second, third, order):  # type: ignore[no-untyped-def]
-    """Puts `order`, 0, 1, 2, …, into the order of three values by insertion; False, with `order` spoilt, where they are
-    too far from it for that to be fast."""
-    left = 8 * order.shape[0]
-    for nth in range(1, order.shape[0]):
-        at = nth
-        while at > 0:
-            before = order[at - 1]
-            if first[before] != first[nth]:
-                is_after = first[before] > first[nth]
-            elif second[before] != second[nth]:
-                is_after = second[before] > second[nth]
-            else:
-                is_after = third[before] > third[nth]
-            if not is_after:
-                break
-            order[at] = before
-            at -= 1
-            left -= 1
-        order[at] = nth
-        if left < 0:
-            return False
-    return True
-
-
-@nb.njit(nogil=True)
 def _merge(key, time, slot, begin, middle, end):  # type: ignore[no-untyped-def]
     """Two runs that lie beside each other become one; among equal entries, those of the first come first."""
     n_last = end - middle
+    before = middle - 1
+    if key[before] < key[middle] or (key[before] == key[middle] and time[before] <= time[middle]):
+        return
     other_key, other_time, other_slot = key[middle:end].copy(), time[middle:end].copy(), slot[middle:end].copy()
     first, last, at = middle - 1, n_last - 1, end - 1
     while last >= 0:
@@ -133,22 +48,33 @@ def _merge(key, time, slot, begin, middle, end):  # type: ignore[no-untyped-def]
         at -= 1
 
 
-@_kernel(i64(longs, longs, longs, longs, i64, _READ, _READ, _READ))
-def insert(key, time, slot, bounds, n_runs, more_key, more_time, more_slot):  # type: ignore[no-untyped-def]
-    """Sorts entries and merges them in; the arrays have room. Run r is from bounds[r] to bounds[r + 1].
-
-    Returns the number of runs.
-    """
-    n = more_key.shape[0]
-    order = np.arange(n)
-    _order(more_time, order)
-    _order(more_key, order)
+@nb.njit(nogil=True)
+def _end_run(key, time, slot, bounds, n_runs, n):  # type: ignore[no-untyped-def]
+    """Makes a run of the n entries behind the last one, in any order, and merges runs; returns how many there are."""
     begin = bounds[n_runs]
-    for nth in range(n):
-        key[begin + nth], time[begin + nth] = more_key[order[nth]], more_time[order[nth]]
-        slot[begin + nth] = more_slot[order[nth]]
+    end = begin + n
+    n_sorted = begin + 1
+    while n_sorted < end and (
+        key[n_sorted - 1] < key[n_sorted]
+        or (key[n_sorted - 1] == key[n_sorted] and time[n_sorted - 1] <= time[n_sorted])
+    ):
+        n_sorted += 1
+    if n_sorted < end:
+        more_key, more_time, more_slot = key[begin:end].copy(), time[begin:end].copy(), slot[begin:end].copy()
+        order = np.empty(n, np.int64)
+        n_sorted = 1
+        while n_sorted < n and more_time[n_sorted - 1] <= more_time[n_sorted]:
+            n_sorted += 1
+        if n_sorted == n:
+            order_all(more_key, order)
+        else:
+            order_all(more_time, order)
+            sort_rows(more_key, order)
+        for nth in range(n):
+            key[begin + nth], time[begin + nth] = more_key[order[nth]], more_time[order[nth]]
+            slot[begin + nth] = more_slot[order[nth]]
     n_runs += 1
-    bounds[n_runs] = begin + n
+    bounds[n_runs] = end
     while n_runs > 1:
         begin, middle, end = bounds[n_runs - 2], bounds[n_runs - 1], bounds[n_runs]
         if middle - begin > WIDER * (end - middle):
@@ -157,6 +83,67 @@ def insert(key, time, slot, bounds, n_runs, more_key, more_time, more_slot):  # 
         n_runs -= 1
         bounds[n_runs] = end
     return n_runs
+
+
+@_kernel(i64(longs, longs, longs, longs, i64, _READ, _READ, _READ))
+def insert(key, time, slot, bounds, n_runs, more_key, more_time, more_slot):  # type: ignore[no-untyped-def]
+    """Sorts entries and merges them in; the arrays have room. Run r is from bounds[r] to bounds[r + 1].
+
+    Returns the number of runs.
+    """
+    n, begin = more_key.shape[0], bounds[n_runs]
+    key[begin : begin + n], time[begin : begin + n], slot[begin : begin + n] = more_key, more_time, more_slot
+    return _end_run(key, time, slot, bounds, n_runs, n)
+
+
+@_kernel(i64(longs, longs, longs, longs, i64, _READ, _READ, _READ, _READ, i64))
+def insert_rows(key, time, slot, bounds, n_runs, keys, key_rows, times, time_rows, first):  # type: ignore[no-untyped-def]
+    """Makes entries of rows and inserts them: entry n has the key keys[key_rows[n]], unless that is missing, the time
+    times[time_rows[n]], or 0 where there are no times, and the slot first + n."""
+    has_times = times.shape[0] > 0
+    at = bounds[n_runs]
+    for nth in range(key_rows.shape[0]):
+        value = keys[np.uint64(key_rows[nth])]
+        if value != NEVER:
+            key[at], slot[at] = value, first + nth
+            time[at] = times[np.uint64(time_rows[nth])] if has_times else 0
+            at += 1
+    n = at - bounds[n_runs]
+    return _end_run(key, time, slot, bounds, n_runs, n) if n else n_runs
+
+
+@_kernel(i64(_READ, _READ, longs))
+def keys_of(keys, rows, out):  # type: ignore[no-untyped-def]
+    """out[n] = keys[rows[n]]; returns how many of them are missing."""
+    n_missing = 0
+    for nth in range(rows.shape[0]):
+        value = keys[rows[nth]]
+        out[nth] = value
+        n_missing += value == NEVER
+    return n_missing
+
+
+@_kernel(nb.void(_READ, _READ, longs))
+def lower(values, rows, out):  # type: ignore[no-untyped-def]
+    """out[n] = the lesser of it and values[rows[n]]."""
+    for nth in range(rows.shape[0]):
+        out[nth] = min(out[nth], values[np.uint64(rows[nth])])
+
+
+@_kernel(nb.void(_READ, _READ, longs))
+def heighten(values, rows, out):  # type: ignore[no-untyped-def]
+    """out[n] = the greater of it and values[rows[n]]."""
+    for nth in range(rows.shape[0]):
+        out[nth] = max(out[nth], values[np.uint64(rows[nth])])
+
+
+@_kernel(nb.void(i64[:, ::1], i64, i64[:, ::1], _READ))
+def take_tuples(out, first, tuples, at):  # type: ignore[no-untyped-def]
+    """out[first + member, n] = tuples[member, at[n]]."""
+    for member in range(tuples.shape[0]):
+        source, into = tuples[member], out[first + member]
+        for nth in range(at.shape[0]):
+            into[nth] = source[np.uint64(at[nth])]
 
 
 @_kernel(i64(longs, longs, longs, longs, i64, _READ))
@@ -282,19 +269,16 @@ def shift(values, by, out):  # type: ignore[no-untyped-def]
             out[row] = value + by
 
 
-@_kernel(i64(i64[:, ::1], i64, longs))
-def mix(values, missing, key):  # type: ignore[no-untyped-def]
-    """key[row] = the values of the row, values[:, row], mixed; different values may meet in one key of 32 bits. Returns
-    how many values are missing."""
+@_kernel(i64(_READ, _READ, longs))
+def mix_in(values, rows, key):  # type: ignore[no-untyped-def]
+    """Mixes values[rows[n]] into key[n], 0 at first; different values may meet in one key of 32 bits. Returns how many
+    values are missing."""
     n_missing = 0
-    for row in range(key.shape[0]):
-        mixed = np.uint64(0)
-        for column in range(values.shape[0]):
-            value = values[column, row]
-            n_missing += value == missing
-            mixed = mixed * np.uint64(0x9E3779B97F4A7C15) + np.uint64(value)
-            mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
-            mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
-            mixed >>= np.uint64(32)
-        key[row] = np.int64(mixed)
+    for nth in range(rows.shape[0]):
+        value = values[np.uint64(rows[nth])]
+        n_missing += value == NEVER
+        mixed = np.uint64(key[nth]) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(value)
+        mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
+        mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
+        key[nth] = np.int64(mixed >> np.uint64(32))
     return n_missing

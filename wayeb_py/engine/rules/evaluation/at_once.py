@@ -26,11 +26,14 @@ from wayeb_py.engine.rules.column_types import ColumnType, Words
 from wayeb_py.engine.rules.evaluation.programs import OPERATORS, Cuts, Formula, Numbers, Program, Test, Whole, folded
 from wayeb_py.engine.stepping.encode import Encoder, float_thresholds
 from wayeb_py.rules.conditions import Column, Expression, Values, fulfilling
+from wayeb_py.rules.kernels import groups
 from wayeb_py.rules.kernels.programs import MOST_GROUPS
-from wayeb_py.rules.table import Array
+from wayeb_py.rules.table import MISSING, Array
 
 CHUNK = 1 << 15  # rows at a time: their columns stay in the cache
 MOST_CELLS = 30_000
+FEWEST_ROWS = 256  # of a column whose values are worth listing
+MOST_LISTED = 1 << 15  # values: what they pass stays in the cache
 MOST_CUTS = 16  # thresholds that a program compares a value with, one by one
 
 
@@ -57,15 +60,48 @@ class _OfColumn:
     parts: list[tuple[int, m.Predicate]] = field(default_factory=list)  # the group of each part
     encoder: Encoder | None = None
     passes: U64 = field(default_factory=lambda: np.empty(0, np.uint64))
+    low: int = 0  # the first of the values that are listed
+    of_value: U64 | None = None  # by value, where all are whole numbers close together; last, of one that is missing
 
-    def build(self, n_groups: int) -> None:
+    def build(self, n_groups: int, words: Words) -> None:
         atoms = [atom for _, part in self.parts for atom in atoms_of(part)]
         axis = axis_for(subject_of(atoms[0]), atoms)
         self.encoder = Encoder(axis)
+        if axis.sort == "numbers" and self.type.is_known and self.type.kind != "text":  # now, not at the first rows
+            self.encoder.thresholds(self.type.column(np.empty(0, dtype=self.type.dtype), words))
         self.passes = np.full(axis.n_cells, _bits(n_groups), dtype=np.uint64)
         where = _Truths(axis)
         for group, part in self.parts:
             self.passes[~where.of(part)] &= ~(np.uint64(1) << np.uint64(group))
+
+    def list_values(self, values: Array, words: Words) -> None:
+        """Lists, for a long column, what each value between its least and its greatest passes, if these are few."""
+        if self.type.own is not None or len(values) < FEWEST_ROWS:
+            return
+        low, high = int(values.min()), int(values.max())
+        if low == MISSING:
+            low, high = groups.range_of(values)
+        if self.of_value is not None:
+            if high < low or (self.low <= low and high < self.low + len(self.of_value) - 1):
+                return
+            low, high = min(low, self.low), max(high, self.low + len(self.of_value) - 2)
+        if high < low or high - low >= min(MOST_LISTED, len(values) // 4):
+            return
+        every = np.append(np.arange(low, high + 1, dtype=np.int64), MISSING)
+        self.low, self.of_value = low, self.passed_by(every, words)
+
+    def passed_by(self, values: Array, words: Words) -> U64:
+        """The groups that values pass."""
+        assert self.encoder is not None
+        cell = np.zeros(len(values), dtype=np.uint16)
+        self.encoder.add(self.type.column(values, words), 1, cell)
+        return self.passes.take(cell)
+
+    def look_up(self, values: Array, words: Words, passes: U64) -> None:
+        """Takes away, row by row, the groups that a value does not pass."""
+        if self.of_value is not None and groups.pass_directly(values, self.low, self.of_value, passes) == len(values):
+            return
+        passes &= self.passed_by(values, words)
 
 
 class _Truths:
@@ -145,7 +181,7 @@ class _Part:
                     elif one is not None:
                         tests[number].append(one)
         for of_column in self._of_column.values():
-            of_column.build(self._n_groups)
+            of_column.build(self._n_groups, words)
         self._program = Program(tests) if any(tests) else None
 
     def _test(self, part: m.Predicate, asked: Predicate) -> Test | tuple[Column, ColumnType] | None:
@@ -207,51 +243,36 @@ class _Part:
         return None
 
     def rows(self, values: Values, n: int) -> list[I64]:
-        """The rows, of `n`, that pass, for each group."""
-        found: list[list[I64]] = [[] for _ in range(self._n_groups)]
+        """For each group the rows that pass, of so many."""
         wanted = {*self._of_column, *(() if self._program is None else (*self._program.reals, *self._program.wholes))}
         arrays = {column: np.asarray(values(column)) for column in wanted if isinstance(column, Column)}
         if not arrays:
-            found = [[np.arange(n, dtype=np.int64)] for _ in found]
-        for begin in range(0, n, CHUNK) if arrays else ():
-            here = {column: array[begin : begin + CHUNK] for column, array in arrays.items()}
-            passes = self._passes(here, min(CHUNK, n - begin))
-            if self._n_groups == 1:
-                found[0].append(begin + np.flatnonzero(passes))
-                continue
-            left = np.flatnonzero(passes)
-            if not len(left):
-                continue
-            some = passes[left]
-            for group in _groups_in(some):
-                found[group].append(begin + left[(some >> np.uint64(group)) & np.uint64(1) != 0])
-        result = []
-        for own, expressions in zip(found, self._others, strict=True):
-            rows = own[0] if len(own) == 1 else np.concatenate([np.empty(0, np.int64), *own])
-            result.append(fulfilling(expressions, values, rows, n))
-        return result
-
-    def _passes(self, arrays: Mapping[Column, Array], n: int) -> U64:
-        passes: U64 | None = None
-        for column, of_column in self._of_column.items():
-            assert of_column.encoder is not None
-            cell = np.zeros(n, dtype=np.uint16)
-            of_column.encoder.add(of_column.type.column(arrays[column], self._words), 1, cell)
-            own = of_column.passes.take(cell)
-            passes = own if passes is None else passes & own
-        program = self._program
-        if passes is None:
+            found = [np.arange(n, dtype=np.int64)] * self._n_groups
+        else:
+            for column, of_column in self._of_column.items():
+                of_column.list_values(arrays[column], self._words)
             passes = np.full(n, _bits(self._n_groups), dtype=np.uint64)
+            for begin in range(0, n, CHUNK):
+                here = {column: array[begin : begin + CHUNK] for column, array in arrays.items()}
+                self._pass(here, passes[begin : begin + CHUNK])
+            found = _rows_of_groups(passes, self._n_groups)
+        return [
+            fulfilling(expressions, values, rows, n) for expressions, rows in zip(self._others, found, strict=True)
+        ]
+
+    def _pass(self, arrays: Mapping[Column, Array], passes: U64) -> None:
+        for column, of_column in self._of_column.items():
+            of_column.look_up(arrays[column], self._words, passes)
+        program = self._program
         if program is None:
-            return passes
+            return
         left = np.flatnonzero(passes)
-        if 4 * len(left) > 3 * n:
+        if 4 * len(left) > 3 * len(passes):
             program.run(*self._read(program, arrays), passes)
         elif len(left):
             some = passes[left]
             program.run(*self._read(program, {column: array[left] for column, array in arrays.items()}), some)
             passes[left] = some
-        return passes
 
     def _read(self, program: Program, arrays: Mapping[Column, Array]) -> tuple[list[F64], list[I64]]:
         asked = ((self._types[column], arrays[column]) for column in _columns(program.reals))
@@ -267,9 +288,16 @@ def _bits(n: int) -> np.uint64:
     return np.uint64(2**n - 1)
 
 
-def _groups_in(passes: U64) -> list[int]:
-    some = int(np.bitwise_or.reduce(passes))
-    return [group for group in range(MOST_GROUPS) if some >> group & 1]
+def _rows_of_groups(passes: U64, n_groups: int) -> list[I64]:
+    """For each group the rows that pass it."""
+    if n_groups == 1:
+        return [np.flatnonzero(passes)]
+    counts = np.zeros(n_groups, dtype=np.int64)
+    groups.count_groups(passes, counts)
+    ends = np.cumsum(counts)
+    rows = np.empty(int(ends[-1]), dtype=np.int64)
+    groups.place_groups(passes, ends - counts, rows)
+    return [rows[end - count : end] for end, count in zip(ends.tolist(), counts.tolist(), strict=True)]
 
 
 def _conjuncts(predicate: m.Predicate) -> Iterator[m.Predicate]:

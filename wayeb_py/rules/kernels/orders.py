@@ -1,0 +1,268 @@
+"""The compiled loops that put rows and tuples in order.
+
+Numbers are sorted by digits of 11 bits, without those in which all agree, so that codes and times that lie close
+together cost two or three rounds; few are sorted by insertion, and what is in order is only looked at.
+"""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+
+from wayeb_py.kernels.compiled import allocating_kernel as _kernel
+from wayeb_py.kernels.compiled import i64
+from wayeb_py.kernels.compiled import read_only as _read_only
+
+FEW = 48  # so many are sorted by insertion
+DIGIT = np.uint64(11)
+MASK = np.uint64(2047)
+SIGN = np.uint64(1 << 63)
+MOST_VALUES = 2.0**62  # of a key that is made of several
+
+_READ = _read_only(i64)
+longs = i64[::1]
+
+
+@nb.njit(nogil=True)
+def sort_rows(values, order):  # type: ignore[no-untyped-def]
+    """Puts `order` into the order of the values; what is equal stays as it is."""
+    n = order.shape[0]
+    if n <= FEW:
+        for nth in range(1, n):
+            row = order[nth]
+            value = values[row]
+            at = nth
+            while at > 0 and values[order[at - 1]] > value:
+                order[at] = order[at - 1]
+                at -= 1
+            order[at] = row
+        return
+    n_sorted = 1
+    while n_sorted < n and values[order[n_sorted - 1]] <= values[order[n_sorted]]:
+        n_sorted += 1
+    if n_sorted == n:
+        return
+    digits, others = np.empty(n, np.uint64), np.empty(n, np.uint64)
+    rows = np.empty(n, np.int64)
+    vary = np.uint64(0)
+    for nth in range(n):
+        digits[nth] = np.uint64(values[order[nth]]) ^ SIGN
+        vary |= digits[nth] ^ digits[0]
+    count = np.empty(2048, np.int64)
+    rounds = 0
+    for place in range(6):
+        shift = np.uint64(place) * DIGIT
+        if (vary >> shift) & MASK == np.uint64(0):
+            continue
+        count[:] = 0
+        for nth in range(n):
+            count[np.int64((digits[nth] >> shift) & MASK)] += 1
+        total = 0
+        for value in range(2048):
+            here = count[value]
+            count[value] = total
+            total += here
+        for nth in range(n):
+            digit = np.int64((digits[nth] >> shift) & MASK)
+            at = count[digit]
+            count[digit] = at + 1
+            others[at] = digits[nth]
+            rows[at] = order[nth]
+        digits, others = others, digits
+        order, rows = rows, order
+        rounds += 1
+    if rounds & 1:
+        rows[:] = order  # after an odd number of rounds the caller's array is the other one
+
+
+@nb.njit(nogil=True)
+def order_all(values, order):  # type: ignore[no-untyped-def]
+    """Fills `order` with the rows in the order of their values; where a value and its row fit into one word, words are
+    sorted, which moves half as much."""
+    n = values.shape[0]
+    for row in range(n):
+        order[row] = row
+    if n <= FEW:
+        sort_rows(values, order)
+        return
+    low, high = values[0], values[0]
+    for row in range(n):
+        low, high = min(low, values[row]), max(high, values[row])
+    bits = np.uint64(0)
+    while (np.int64(1) << np.int64(bits)) < n:
+        bits += np.uint64(1)
+    if (np.float64(high) - np.float64(low) + 1.0) * 2.0 ** np.float64(bits) >= MOST_VALUES:
+        sort_rows(values, order)
+        return
+    words, others = np.empty(n, np.uint64), np.empty(n, np.uint64)
+    for row in range(n):
+        words[row] = (np.uint64(values[row] - low) << bits) | np.uint64(row)
+    count = np.empty(2048, np.int64)
+    shift, most = bits, np.uint64(high - low) << bits
+    while most >> shift:
+        count[:] = 0
+        for nth in range(n):
+            count[(words[nth] >> shift) & MASK] += 1
+        total = 0
+        for digit in range(2048):
+            here = count[digit]
+            count[digit] = total
+            total += here
+        for nth in range(n):
+            digit = (words[nth] >> shift) & MASK
+            at = count[digit]
+            count[digit] = at + 1
+            others[np.uint64(at)] = words[nth]
+        words, others = others, words
+        shift += DIGIT
+    mask = (np.uint64(1) << bits) - np.uint64(1)
+    for nth in range(n):
+        order[nth] = np.int64(words[nth] & mask)
+
+
+@_kernel(nb.void(_READ, longs))
+def order_by(values, order):  # type: ignore[no-untyped-def]
+    """Puts `order`, rows of `values`, into the order of the values; what is equal stays as it is."""
+    sort_rows(values, order)
+
+
+@nb.njit(nogil=True)
+def _range(values):  # type: ignore[no-untyped-def]
+    low = high = values[0]
+    for nth in range(values.shape[0]):
+        low, high = min(low, values[nth]), max(high, values[nth])
+    return low, high
+
+
+@nb.njit(nogil=True)
+def _add_digit(values, low, factor, key):  # type: ignore[no-untyped-def]
+    """key += (values - low) * factor; the first digit of a key, of factor 1, replaces what was there."""
+    if factor == 1:
+        for nth in range(values.shape[0]):
+            key[nth] = values[nth] - low
+    else:
+        for nth in range(values.shape[0]):
+            key[nth] += (values[nth] - low) * factor
+
+
+@nb.njit(nogil=True)
+def _are_in_order(first, rows):  # type: ignore[no-untyped-def]
+    n_members, has_first = rows.shape[0], first.shape[0] > 0
+    for nth in range(1, rows.shape[1]):
+        if has_first and first[nth - 1] != first[nth]:
+            if first[nth - 1] > first[nth]:
+                return False
+            continue
+        for member in range(n_members):
+            if rows[member, nth - 1] != rows[member, nth]:
+                if rows[member, nth - 1] > rows[member, nth]:
+                    return False
+                break
+    return True
+
+
+@nb.njit(nogil=True)
+def _order_by_first(first, rows, order):  # type: ignore[no-untyped-def]
+    """Puts tuples in the order of `first`, and those that agree in it by insertion; False where that takes long."""
+    n, n_members = order.shape[0], rows.shape[0]
+    left = 16 * n
+    order_all(first, order)
+    begin = 0
+    for nth in range(1, n):
+        this = order[nth]
+        if first[order[nth - 1]] != first[this]:
+            begin = nth
+            continue
+        at = nth
+        while at > begin:
+            other, member = order[at - 1], 0
+            while member < n_members - 1 and rows[member, other] == rows[member, this]:
+                member += 1
+            if rows[member, other] <= rows[member, this]:
+                break
+            order[at] = other
+            at -= 1
+        left -= nth - at
+        if left < 0:
+            return False
+        order[at] = this
+    return True
+
+
+@_kernel(nb.boolean(_READ, i64[:, ::1], longs))
+def order_tuples(first, rows, order):  # type: ignore[no-untyped-def]
+    """Fills `order` with tuples, rows[:, tuple], in the order of `first`, if there is such, and of their rows; False,
+    with nothing done, if that is as they are. Neighbours whose ranges are small are sorted as one number."""
+    n, none = rows.shape[1], np.int64(-1 if first.shape[0] else 0)
+    if _are_in_order(first, rows):
+        return False
+    for nth in range(n):
+        order[nth] = nth
+    if none < 0:
+        low, high = _range(first)
+        if np.float64(high) - np.float64(low) > n / 8.0:  # few agree, as far as that tells
+            if _order_by_first(first, rows, order):
+                return True
+            for nth in range(n):
+                order[nth] = nth
+    key = np.empty(n, np.int64)
+    n_values = np.int64(1)  # of the key so far; 1 where there is none
+    for column in range(rows.shape[0] - 1, none - 1, -1):
+        low, high = _range(first) if column < 0 else _range(rows[column])
+        wide = np.float64(high) - np.float64(low) + 1.0
+        if n_values > 1 and wide * n_values >= MOST_VALUES:
+            sort_rows(key, order)
+            n_values = np.int64(1)
+        if wide >= MOST_VALUES:  # which is a key by itself, as it is
+            if column < 0:
+                sort_rows(first, order)
+            else:
+                sort_rows(rows[column], order)
+        elif wide > 1.0:
+            if column < 0:
+                _add_digit(first, low, n_values, key)
+            else:
+                _add_digit(rows[column], low, n_values, key)
+            n_values *= high - low + 1
+    if n_values > 1:
+        sort_rows(key, order)
+    return True
+
+
+@_kernel(nb.boolean(_READ, longs))
+def put_in_order(values, order):  # type: ignore[no-untyped-def]
+    """Fills `order` with the rows of the values in their order; False, with nothing done, if that is as they are."""
+    n = values.shape[0]
+    n_sorted = 1
+    while n_sorted < n and values[n_sorted - 1] <= values[n_sorted]:
+        n_sorted += 1
+    if n_sorted >= n:
+        return False
+    order_all(values, order)
+    return True
+
+
+@_kernel(nb.boolean(_READ, _READ, _READ, longs))
+def order_by_three(first, second, third, order):  # type: ignore[no-untyped-def]
+    """Puts `order`, 0, 1, 2, …, into the order of three values by insertion; False, with `order` spoilt, where they are
+    too far from it for that to be fast."""
+    left = 8 * order.shape[0]
+    for nth in range(1, order.shape[0]):
+        at = nth
+        while at > 0:
+            before = order[at - 1]
+            if first[before] != first[nth]:
+                is_after = first[before] > first[nth]
+            elif second[before] != second[nth]:
+                is_after = second[before] > second[nth]
+            else:
+                is_after = third[before] > third[nth]
+            if not is_after:
+                break
+            order[at] = before
+            at -= 1
+            left -= 1
+        order[at] = nth
+        if left < 0:
+            return False
+    return True
