@@ -99,7 +99,7 @@ class ReportedSearch:
 
     def _make_blocks(self) -> None:
         """Makes an empty table of cells, and puts all anchors into it."""
-        self._n_buckets = max(64, 1 << (2 * self.n_entities - 1).bit_length())
+        self._n_buckets = max(64, 1 << (self.n_entities - 1).bit_length())
         size = self._n_buckets + len(self._body) // cells.IN_BLOCK + 1  # more than there can be
         self._blocks = on_lines((size, cells.BLOCK), np.int32)
         self._blocks[:, cells.CODES :] = -1
