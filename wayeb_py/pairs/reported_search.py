@@ -66,9 +66,7 @@ class ReportedSearch:
     @property
     def _anchors(self) -> tuple[Any, ...]:
         blocks = flat(self._blocks)
-        grid = cells.Anchors(
-            *self._grid, self._n_buckets - 1, blocks.view(np.float32), blocks, self._more, self._hits
-        )
+        grid = cells.Anchors(*self._grid, self._n_buckets - 1, blocks.view(np.float32), blocks, self._more, self._hits)
         return tuple(grid)
 
     @property

@@ -155,7 +155,8 @@ def _anchor(e, slack, lon, lat, x, y, z, rank, side, two_streams, w, grid):  # t
     wide, radius = grid.wide[n_slacks * n_bands + own_band], grid.radius[n_slacks]
     last_band = band_of(lat + radius, tall, n_bands)
     most_hits = hits.shape[0] - (2 * links.shape[0] // (2 * WIDTH) + 1)  # before another band
-    n_new = n_hits = np.int64(0)
+    n_new = np.int64(0)
+    n_hits = np.int64(0)
     for band in range(band_of(lat - radius, tall, n_bands), last_band + 1):
         scale = grid.per_degree[band]
         n_cells = np.int64(scale * 360.0 + 0.5)
@@ -166,8 +167,8 @@ def _anchor(e, slack, lon, lat, x, y, z, rank, side, two_streams, w, grid):  # t
             n_hits = find_near(block, x_32, y_32, z_32, near, near_slack, n_hits, grid)
         if band == last_band or n_hits > most_hits:
             n_new = n_hits = _sort_hits(n_new, n_hits, e, known, two_streams, side, w, hits)
-    for nth in range(n_new):
-        j = np.int64(hits[np.uint64(nth)])
+    for hit in range(n_new):
+        j = np.int64(hits[np.uint64(hit)])
         end = np.int64(links[link_of(j, FIRST)]) + np.int64(links[link_of(j, LENGTH)])
         prefetch(watched, end * ENTRY)
         prefetch(w.mirror, end)
@@ -179,8 +180,8 @@ def _anchor(e, slack, lon, lat, x, y, z, rank, side, two_streams, w, grid):  # t
             if watched[entry_of(first + nth, WORD)] >= 0:
                 end_word(first + nth, w)
             untie(e, nth, w)
-    for nth in range(n_new):
-        j = np.int64(hits[np.uint64(nth)])
+    for hit in range(n_new):
+        j = np.int64(hits[np.uint64(hit)])
         if not tie(e, j, side[e] < side[j] if two_streams else rank[e] < rank[j], w):
             return False
     scale = grid.per_degree[own_band]
