@@ -41,10 +41,10 @@ def steered(a: Two, a_moves: Two, b: Two, b_moves: Two, *, kept: bool = False) -
     """(closing, cpa, tcpa) by the kernel without trigonometry; of events at hand, or of what was kept of entities."""
     steering = []
     for place, moves in ((a, a_moves), (b, b_moves)):
-        row = np.empty((1, 6))
+        row = np.empty((1, geometry.STEERING))
         lon, lat = map(column, place)
         geometry.steer(lon, flat(points_of(lon, lat)), *map(column, moves), flat(row))
-        unknown = np.full((1, 6), np.nan)
+        unknown = np.full((1, geometry.STEERING), np.nan)
         steering += [unknown, row] if kept else [row, unknown]
     out = [np.empty(1), np.empty(1), np.empty(1)]
     at = np.array([-1 if kept else 0], dtype=np.int64)

@@ -38,9 +38,7 @@ def in_time(log: list[Row]) -> list[Row]:
 
 def told(parts: list[Any]) -> list[tuple[Any, ...]]:
     names = ("pattern", "entity", "other", "ts", "seq", "start_ts", "start_seq", "decided_ts")
-    return sorted(
-        tuple(str(row.get(name)) for name in names) for part in parts for row in part.to_arrow().to_pylist()
-    )
+    return sorted(tuple(str(row.get(name)) for name in names) for part in parts for row in part.to_arrow().to_pylist())
 
 
 def interleaved(logs: dict[str, list[Row]], seed: int, *, saves: bool) -> tuple[list[tuple[Any, ...]], int]:

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from wayeb_py.pairs.grid_kernels import EPOCH
 from wayeb_py.pairs.meetings import NO_SIDES, Meetings
-from wayeb_py.pairs.watch_kernels import SMALL
+from wayeb_py.pairs.watch_kernels import LAST_MARK, SMALL
 
 F64 = npt.NDArray[np.float64]
 Met = set[tuple[int, int, int, bool]]  # row, a, b, whether a word begins
@@ -72,9 +73,12 @@ class Crowd:
             were_near = {pair for pair in were_near if e not in pair} | pairs
         return found
 
-    def watched(self, two_streams: bool, n_known: int, cuts: list[int], keep: bool) -> Met:
-        """The same by lists; between two batches they are saved and restored unless they are kept."""
+    def watched(self, two_streams: bool, n_known: int, cuts: list[int], keep: bool, n_marks: int = 0) -> Met:
+        """The same by lists; between two batches they are saved and restored unless they are kept. So many marks have
+        been given before."""
         meetings = Meetings(REACH_M, FRESH_S, 1, two_streams=two_streams)
+        counters = meetings._search.slots.counters
+        counters[EPOCH] = n_marks
         found: Met = set()
         for begin, end in pairwise([0, *cuts, len(self.ts)]):
             meetings.grow(n_known)
@@ -96,6 +100,7 @@ class Crowd:
                 meetings = Meetings(REACH_M, FRESH_S, 1, two_streams=two_streams)
                 meetings.grow(n_known)
                 meetings.restore(saved)
+        assert n_marks == 0 or counters[EPOCH] < n_marks  # they have begun again
         return found
 
 
@@ -128,3 +133,8 @@ def test_a_crowd_around_a_pole_is_watched_alike() -> None:
 def test_so_many_that_lines_are_asked_for_ahead_are_watched_alike() -> None:
     crowd = Crowd(3, 200, 5_000)
     assert crowd.watched(False, SMALL + 1, [700, 3_000], keep=True) == crowd.everyone(False)
+
+
+def test_marks_begin_again_when_all_have_been_given() -> None:
+    crowd = Crowd(5, 40, 2_000)
+    assert crowd.watched(False, 40, [700], keep=True, n_marks=LAST_MARK - 200) == crowd.everyone(False)

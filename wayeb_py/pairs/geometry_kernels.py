@@ -22,9 +22,10 @@ from wayeb_py.pairs.grid_kernels import _direction
 from wayeb_py.spatial.kernels.index import EARTH_RADIUS_M, vector
 
 _READ = _read_only(f64)
-MANY = 1 << 15  # with this many entities, their lines are not in the cache when an event comes
-AHEAD = 12  # how many rows ahead they are prefetched
-# Coefficients of Taylor's series: of x^3, x^5, … and of x^2, x^4, …
+MANY = 1 << 15  # so many entities are not in the cache when an event comes
+AHEAD = 12  # so many rows are looked ahead for them
+STEERING = 8  # numbers of what `steer` makes of a row, of which six are used: one line of the cache
+# Of Taylor's series: what x^3, x^5, … and x^2, x^4, … are multiplied by.
 _SINE = tuple((-1.0) ** n / math.factorial(2 * n + 1) for n in range(1, 9))
 _COSINE = tuple((-1.0) ** n / math.factorial(2 * n) for n in range(1, 10))
 
@@ -168,10 +169,10 @@ def to_points(lon, lat, points):  # type: ignore[no-untyped-def]
 
 @_kernel(nb.void(_READ, f64[::1], _READ, _READ, f64[::1]))
 def steer(lon, points, speed, course, steering):  # type: ignore[no-untyped-def]
-    """steering[6 * row] and the five after it = the point of the unit sphere, and the velocity there as a vector in
+    """steering[8 * row] and the five after it = the point of the unit sphere, and the velocity there as a vector in
     metres a second, NaN where it is not known."""
     for row in range(lon.shape[0]):  # without a branch, so that several are computed at once
-        at, to = np.uint64(3 * row), np.uint64(6 * row)
+        at, to = np.uint64(3 * row), np.uint64(STEERING * row)
         x, y, z = points[at], points[at + np.uint64(1)], points[at + np.uint64(2)]
         across = math.sqrt(x * x + y * y)
         cos_a, sin_a = np.divide(x, across), np.divide(y, across)
@@ -190,20 +191,18 @@ def steer(lon, points, speed, course, steering):  # type: ignore[no-untyped-def]
             z = points[np.uint64(3 * row + 2)]
             north, east = _velocity(speed[row], course[row])
             sin_a, cos_a = _sine_and_cosine(lon[row])
-            steering[6 * row + 3] = -z * cos_a * north - sin_a * east
-            steering[6 * row + 4] = -z * sin_a * north + cos_a * east
-            steering[6 * row + 5] = 0.0 * north
+            steering[STEERING * row + 3] = -z * cos_a * north - sin_a * east
+            steering[STEERING * row + 4] = -z * sin_a * north + cos_a * east
+            steering[STEERING * row + 5] = 0.0 * north
 
 
 @nb.njit(nogil=True, inline="always")
 def _ask_for(here, kept, at):  # type: ignore[no-untyped-def]
-    """Prefetches what `_steered` will read; a row may lie on two lines of the cache."""
+    """Asks for what `_steered` will read."""
     if at >= 0:
-        prefetch(here, at * 6)
-        prefetch(here, at * 6 + 5)
+        prefetch(here, at * STEERING)
     else:
-        prefetch(kept, (-1 - at) * 6)
-        prefetch(kept, (-1 - at) * 6 + 5)
+        prefetch(kept, (-1 - at) * STEERING)
 
 
 @nb.njit(nogil=True, inline="always")
@@ -251,9 +250,16 @@ def approach_steered(a_at, b_at, a_here, a_kept, b_here, b_kept, distance_m, clo
 @_kernel(*(nb.void(_read_only(t), t[::1], _read_only(i64), t[::1]) for t in (f64, i64)))
 def gather(values, kept, at, out):  # type: ignore[no-untyped-def]
     """out[nth] = values[at[nth]], or kept[entity] where at[nth] is -1 - entity."""
+    looks_ahead = kept.shape[0] > MANY
     for nth in range(at.shape[0]):
+        if looks_ahead and nth + AHEAD < at.shape[0]:
+            soon = at[nth + AHEAD]
+            if soon >= 0:
+                prefetch(values, soon)
+            else:
+                prefetch(kept, -1 - soon)
         place = at[nth]
-        out[nth] = values[place] if place >= 0 else kept[-1 - place]
+        out[nth] = values[np.uint64(place)] if place >= 0 else kept[np.uint64(-1 - place)]
 
 
 @_kernel(*(nb.void(_read_only(t), i32[::1], t[::1]) for t in (f64, i64)))
@@ -265,8 +271,11 @@ def keep(values, entity, kept):  # type: ignore[no-untyped-def]
 
 @_kernel(nb.void(f64[:, ::1], i32[::1], f64[:, ::1]))
 def keep_steering(steering, entity, kept):  # type: ignore[no-untyped-def]
-    """As `keep`, for what `steer` makes."""
+    """The same of what `steer` makes."""
+    looks_ahead = kept.shape[0] > MANY
     for row in range(entity.shape[0]):
+        if looks_ahead and row + AHEAD < entity.shape[0]:
+            prefetch(kept, np.int64(entity[row + AHEAD]) * STEERING)
         e = np.uint64(entity[row])
         for nth in range(6):
             kept[e, nth] = steering[row, nth]

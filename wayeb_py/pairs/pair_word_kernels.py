@@ -1,25 +1,93 @@
-"""The compiled loops between search and steps: events of pairs get their times, and words their two entities."""
+"""The compiled loops between search and steps: events of pairs get their times, and their places in their words.
+
+kept[word] is half a line of the cache: how many events the word has so far, the time of the last, its row while a chunk
+is processed (-1 between two); as `names` (of half the size) a and b. They do what `kernels.arrival` does for entities,
+where each of these is an array: with a million pairs that is a line for each, which takes longer than all the rest.
+"""
 
 from __future__ import annotations
 
 import numba as nb
 import numpy as np
 
-from wayeb_py.kernels.compiled import i32, i64, kernel, read_only, u8
+from wayeb_py.kernels.arrival import AHEAD, MANY, ArrivedRows
+from wayeb_py.kernels.compiled import i32, i64, inlined, kernel, read_only, u8
+from wayeb_py.kernels.prefetch import prefetch
+from wayeb_py.kernels.structs import struct
+from wayeb_py.kernels.ticks import NEVER, span
+
+WIDTH = 4
+LENGTH, LAST_TS, LAST_ROW = 0, 1, 2
+A, B = 6, 7  # as names
 
 
-@kernel(nb.void(i32[::1], read_only(i64), i64[::1]))
-def times_of(row, ts, out):  # type: ignore[no-untyped-def]
-    """out[nth] = the time of the event that the nth event of a pair is."""
-    for nth in range(row.shape[0]):
-        out[nth] = ts[np.uint64(row[nth])]
+@inlined
+def _of(word, field):  # type: ignore[no-untyped-def]
+    return np.uint64(np.int64(word) * WIDTH + field)
 
 
-@kernel(nb.void(i32[::1], u8[::1], i64[::1], i64[::1], i32[::1], i32[::1], i32[::1]))
-def name_words(word, begins, a_at, b_at, entity, a, b):  # type: ignore[no-untyped-def]
-    """a[word] and b[word] = the two of each word that begins; a row below 0 is -1 - entity."""
-    for nth in range(word.shape[0]):
+@inlined
+def _name_of(word, field):  # type: ignore[no-untyped-def]
+    return np.uint64(np.int64(word) * (2 * WIDTH) + field)
+
+
+@kernel(
+    i64(
+        i32[::1], i32[::1], read_only(i64), u8[::1], i64[::1], i64[::1], i32[::1], i64[::1], i32[::1], i64[::1],
+        struct(ArrivedRows),
+    )
+)  # fmt: skip
+def arrive(word, row, event_ts, begins, a_at, b_at, entity, kept, names, ts, arrived):  # type: ignore[no-untyped-def]
+    """Times each event of a pair, links it to the one before in its word, numbers it; a word that begins gets the names
+    of its two. Of a and b, a row below 0 is -1 - entity. Returns how many words are present.
+
+    It changes nothing of the words but names and rows: `settle` does that when the chunk is done.
+    """
+    arrived = ArrivedRows(*arrived)
+    n = word.shape[0]
+    looks_ahead = kept.shape[0] > WIDTH * MANY
+    n_present = 0
+    for nth in range(n):
+        if looks_ahead and nth + AHEAD < n:
+            prefetch(kept, np.int64(word[nth + AHEAD]) * WIDTH)
+        w = word[nth]
+        t = event_ts[np.uint64(row[nth])]
+        ts[nth] = t
         if begins[nth] != 0:
             of_a, of_b = a_at[nth], b_at[nth]
-            a[word[nth]] = entity[of_a] if of_a >= 0 else -1 - of_a
-            b[word[nth]] = entity[of_b] if of_b >= 0 else -1 - of_b
+            names[_name_of(w, A)] = entity[of_a] if of_a >= 0 else -1 - of_a
+            names[_name_of(w, B)] = entity[of_b] if of_b >= 0 else -1 - of_b
+        before = kept[_of(w, LAST_ROW)]
+        kept[_of(w, LAST_ROW)] = nth
+        if before >= 0:
+            last, seq = ts[np.uint64(before)], arrived.seq[np.uint64(before)] + 1
+        else:
+            arrived.present[np.uint64(n_present)] = w
+            n_present += 1
+            last, seq = kept[_of(w, LAST_TS)], kept[_of(w, LENGTH)]
+        is_first = seq == 0
+        arrived.seq[nth] = seq
+        arrived.fresh[nth] = is_first
+        arrived.link[nth] = before
+        arrived.elapsed[nth] = NEVER if is_first else span(t, last)
+    return n_present
+
+
+@kernel(nb.void(i32[::1], i64[::1], i64[::1], i32[::1], i64[::1], i64[::1], i64))
+def settle(present, ts, seq, link, kept, tail_ts, tail):  # type: ignore[no-untyped-def]
+    """At the end of a chunk keeps of each word its length and its last times."""
+    looks_ahead = kept.shape[0] > WIDTH * MANY
+    for nth in range(present.shape[0]):
+        if looks_ahead and nth + AHEAD < present.shape[0]:
+            prefetch(kept, np.int64(present[nth + AHEAD]) * WIDTH)
+            prefetch(tail_ts, np.int64(present[nth + AHEAD]) * tail)
+        w = present[nth]
+        row = kept[_of(w, LAST_ROW)]
+        kept[_of(w, LAST_ROW)] = -1
+        kept[_of(w, LENGTH)] = seq[np.uint64(row)] + 1
+        kept[_of(w, LAST_TS)] = ts[np.uint64(row)]
+        for _ in range(tail):
+            tail_ts[np.uint64(np.int64(w) * tail + seq[np.uint64(row)] % tail)] = ts[np.uint64(row)]
+            row = np.int64(link[np.uint64(row)])
+            if row < 0:
+                break

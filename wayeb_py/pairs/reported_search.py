@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from wayeb_py.arrays import F64, I32, I64
 from wayeb_py.kernels.ticks import NEVER
+from wayeb_py.pairs import anchor_cell_kernels as cells
 from wayeb_py.pairs import watch_kernels as watch
 from wayeb_py.pairs import watch_list_kernels as lists
 from wayeb_py.pairs.events import Events
@@ -21,8 +22,9 @@ from wayeb_py.pairs.slots import Slots
 from wayeb_py.spatial.kernels.index import EARTH_RADIUS_M
 from wayeb_py.spatial.sphere_grid import LOWEST_CELL, cells_a_degree, degrees_wide, narrowest_of_bands
 
-SLACK = 0.2  # how far an entity may be from its anchor, as a share of the reach
-EXACT = 1e-12  # more than the rounding error of a chord in 64 bits
+SLACK = 0.2  # of the reach: how far an entity may be from its anchor
+HITS = 4  # for each entity: a search finds it twice at most in a band, and sorts out before there is no room
+EXACT = 1e-12  # more than 64 bits lose of a chord
 
 
 class ReportedSearch:
@@ -41,7 +43,10 @@ class ReportedSearch:
         )  # fmt: skip
         self.slots = Slots(lists.PAIR_FIELDS, lists.N_COUNTERS)
         self.slots.counters[lists.ROOMS :] = -1
-        self._head: I32 = np.full(64, -1, dtype=np.int32)
+        self._n_buckets = 0
+        self._blocks: I32 = np.zeros((0, cells.BLOCK), dtype=np.int32)
+        self._more: I32 = np.zeros(0, dtype=np.int32)
+        self._hits: I32 = np.zeros(0, dtype=np.int32)
         self._body: F64 = np.zeros((0, lists.WIDTH))
         self._anchor: F64 = np.zeros((0, lists.WIDTH))
         self._watched: I32 = on_lines((64, lists.ENTRY), np.int32)
@@ -60,14 +65,16 @@ class ReportedSearch:
 
     @property
     def _anchors(self) -> tuple[Any, ...]:
-        return tuple(watch.Anchors(*self._grid, self._head))
+        blocks = flat(self._blocks)
+        grid = cells.Anchors(*self._grid, self._n_buckets - 1, blocks.view(np.float32), blocks, self._more, self._hits)
+        return tuple(grid)
 
     @property
     def _watches(self) -> tuple[Any, ...]:
         slots = self.slots
         return tuple(
             lists.Watches(
-                *_views(self._body), *_views(self._anchor), flat(self._watched), self._mirror, flat(slots.pairs),
+                *_views(self._body), *_views(self._anchor)[:2], flat(self._watched), self._mirror, flat(slots.pairs),
                 slots.free, slots.ended, slots.counters,
             )
         )  # fmt: skip
@@ -82,10 +89,23 @@ class ReportedSearch:
             self._body[known:, lists.LEFT] = -1.0
             self._body.view(np.int64)[known:, lists.ROW] = -1
             self._body.view(np.int32)[known:, lists.ROOM] = -1
+            self._hits = np.empty(HITS * size + 64, dtype=np.int32)
+            self._more = np.empty(0, dtype=np.int32)
         self.n_entities = max(self.n_entities, n_entities)
-        if len(self._head) < 2 * self.n_entities:
-            self._head = np.full(1 << (4 * self.n_entities - 1).bit_length(), -1, dtype=np.int32)
-            watch.rehash(self.n_entities, self._head, self._watches)
+        if self._n_buckets < self.n_entities or not len(self._more):
+            self._make_blocks()
+
+    def _make_blocks(self) -> None:
+        """Makes an empty table of cells, and puts all anchors into it."""
+        self._n_buckets = max(64, 1 << (self.n_entities - 1).bit_length())
+        size = self._n_buckets + len(self._body) // cells.IN_BLOCK + 1  # more than there can be
+        self._blocks = on_lines((size, cells.BLOCK), np.int32)
+        self._blocks[:, cells.CODES :] = -1
+        self._blocks.view(np.float32)[:, : cells.CODES] = cells.FAR_AWAY
+        self._more = np.full(size, -1, dtype=np.int32)
+        self._more[self._n_buckets : -1] = np.arange(self._n_buckets + 1, size)
+        self.slots.counters[lists.SPARE] = self._n_buckets
+        watch.rehash(self.n_entities, self._anchors, self._watches)
 
     def meet(self, row: int, events: Events) -> tuple[int, int]:
         """The row to continue from, and how many events of pairs were written."""
@@ -115,7 +135,7 @@ class ReportedSearch:
     def sweep(self, now: int) -> None:
         """Ends the words that no event up to `now` or later can belong to."""
         if self._waiting is None:
-            watch.sweep(now, self.fresh, self.n_entities, self._head, self._watches)
+            watch.sweep(now, self.fresh, self.n_entities, self._anchors, self._watches)
 
     def save(self) -> dict[str, npt.NDArray[Any]]:
         """The entities that are fresh or near another."""

@@ -31,9 +31,9 @@ from wayeb_py.kernels.compiled import f64, i32, i64, inlined, kernel, read_only,
 from wayeb_py.kernels.prefetch import prefetch
 from wayeb_py.kernels.structs import F64, I32, I64, U8, struct
 from wayeb_py.kernels.ticks import NEVER, span
-from wayeb_py.pairs.grid_kernels import EPOCH, FREE, NEEDED, SHORT, _bucket, short_metres
+from wayeb_py.pairs.anchor_cell_kernels import ROUNDING, Anchors, ask_for_block, bucket_of, find_near, put, take_out
+from wayeb_py.pairs.grid_kernels import EPOCH, FREE, NEEDED, SHORT, short_metres
 from wayeb_py.pairs.watch_list_kernels import (
-    BEFORE,
     CELL,
     ENTRY,
     FIRST,
@@ -41,7 +41,6 @@ from wayeb_py.pairs.watch_list_kernels import (
     LEFT,
     LENGTH,
     MARK,
-    NEXT,
     OTHER,
     PAIR_FIELDS,
     ROOM,
@@ -49,6 +48,7 @@ from wayeb_py.pairs.watch_list_kernels import (
     SLACK,
     SLACKS,
     SMALLEST,
+    SPARE,
     TIME,
     WIDTH,
     WORD,
@@ -70,21 +70,9 @@ from wayeb_py.spatial.kernels.sphere_grid import around, band_of, cell_of, colum
 FEW_STEPS = 1.0  # share of the slack: an entity that moves farther between two events gets none
 LEAD, MOST_STEPS = 0.9, 16.0  # how far ahead an anchor lies: a share of the slack, and at most this many steps
 SMALL = 65536  # with no more entities than these, prefetching costs more than it saves
-FAR, NEAR, SOON, LAST = 24, 14, 7, 3  # rows ahead of the one at hand
+FAR, NEAR, SOON = 24, 14, 7  # rows ahead of the one at hand
 MOST_AHEAD = 4  # cells of a band
-
-
-class Anchors(NamedTuple):
-    """The grid of anchors, and how far an entity may be from its own."""
-
-    reach: float  # chord; the next field is one too
-    slack: float
-    height: float  # height of a cell, in degrees
-    n_bands: int
-    per_degree: F64  # [band]: cells in a degree
-    radius: F64  # radius of a search in degrees, by how many of two entities have slack
-    wide: F64  # [how many * n_bands + band]: degrees that a search goes east and west
-    head: I32  # [bucket]: an entity, or -1
+LAST_MARK = (1 << 31) - 4
 
 
 class Rows(NamedTuple):
@@ -99,84 +87,104 @@ class Rows(NamedTuple):
 
 
 @inlined
-def _link(e, cell, w, head):  # type: ignore[no-untyped-def]
-    bucket = _bucket(cell, head.shape[0] - 1)
-    after = np.int64(head[bucket])
+def _link(e, cell, w, grid):  # type: ignore[no-untyped-def]
+    has_slack = np.int64(w.anchor[line_of(e, SLACK)] > 0.0)
     w.anchor_lines[line_of(e, CELL)] = cell
-    w.anchor_links[link_of(e, NEXT)], w.anchor_links[link_of(e, BEFORE)] = after, -1 - bucket
-    head[bucket] = e
-    w.counters[SLACKS] += np.int64(w.anchor[line_of(e, SLACK)] > 0.0)
-    if after >= 0:
-        w.anchor_links[link_of(after, BEFORE)] = e
+    x, y, z = w.anchor[line_of(e, 0)], w.anchor[line_of(e, 1)], w.anchor[line_of(e, 2)]
+    put(2 * e + has_slack, x, y, z, cell, SPARE, w.counters, grid)
+    w.counters[SLACKS] += has_slack
 
 
 @inlined
-def _unlink(e, w, head):  # type: ignore[no-untyped-def]
-    after, before = np.int64(w.anchor_links[link_of(e, NEXT)]), np.int64(w.anchor_links[link_of(e, BEFORE)])
-    if before >= 0:
-        w.anchor_links[link_of(before, NEXT)] = after
-    else:
-        head[-1 - before] = after
-    if after >= 0:
-        w.anchor_links[link_of(after, BEFORE)] = before
+def _unlink(e, w, grid):  # type: ignore[no-untyped-def]
+    take_out(e, w.anchor_lines[line_of(e, CELL)], SPARE, w.counters, grid)
     w.anchor_lines[line_of(e, CELL)] = -1
     w.counters[SLACKS] -= np.int64(w.anchor[line_of(e, SLACK)] > 0.0)
 
 
 @inlined
+def _new_marks(w):  # type: ignore[no-untyped-def]
+    """A mark that no entity has, and neither the one after it."""
+    if w.counters[EPOCH] >= LAST_MARK:
+        for entity in range(w.links.shape[0] // (2 * WIDTH)):
+            w.links[link_of(entity, MARK)] = 0
+        w.counters[EPOCH] = 0
+    w.counters[EPOCH] += 2
+    return np.int32(w.counters[EPOCH])
+
+
+@inlined
+def _sort_hits(begin, n_hits, e, known, two_streams, side, w, hits):  # type: ignore[no-untyped-def]
+    """Keeps of the hits from a place on those that are not known, each once; returns how many there are then. The mark
+    of one that was known, or is now, is one more than `known`."""
+    links = w.links
+    for nth in range(begin, n_hits):
+        prefetch(w.body, np.int64(hits[np.uint64(nth)]) * WIDTH)
+    n_new = begin
+    for nth in range(begin, n_hits):
+        j = np.int64(hits[np.uint64(nth)])
+        mark = links[link_of(j, MARK)]
+        links[link_of(j, MARK)] = known + 1
+        if mark != known and mark != known + 1 and not (two_streams and side[j] == side[e]):
+            hits[np.uint64(n_new)] = j
+            n_new += 1
+    return n_new
+
+
+@inlined
 def _anchor(e, slack, lon, lat, x, y, z, rank, side, two_streams, w, grid):  # type: ignore[no-untyped-def]
     """Gives an entity an anchor and the list that belongs to it; False, with nothing spoilt, where room is lacking."""
-    links, watched = w.links, w.watched
+    links, watched, hits = w.links, w.watched, grid.hits
     if w.anchor_lines[line_of(e, CELL)] >= 0:
-        _unlink(e, w, grid.head)
+        _unlink(e, w, grid)
     w.anchor[line_of(e, 0)], w.anchor[line_of(e, 1)], w.anchor[line_of(e, 2)] = x, y, z
     w.anchor[line_of(e, SLACK)] = slack
-    reach = grid.reach + slack
-    w.counters[EPOCH] += 1
-    epoch = w.counters[EPOCH]
-    w.anchor_lines[line_of(e, MARK)] = epoch
+    known = _new_marks(w)
     first = np.int64(links[link_of(e, FIRST)])
-    nth = np.int64(links[link_of(e, LENGTH)])
-    while nth > 0:  # backwards: whatever takes an entry's place has been looked at
-        nth -= 1
-        j = other_of(first + nth, w)
-        dx, dy, dz = w.anchor[line_of(j, 0)] - x, w.anchor[line_of(j, 1)] - y, w.anchor[line_of(j, 2)] - z
-        w.anchor_lines[line_of(j, MARK)] = epoch
-        # An entity that is not in the grid has not reported for long: this event ends the word.
-        watch = reach + w.anchor[line_of(j, SLACK)]
-        if w.anchor_lines[line_of(j, CELL)] < 0 or dx * dx + dy * dy + dz * dz > watch * watch:
-            if watched[entry_of(first + nth, WORD)] >= 0:
-                end_word(first + nth, w)
-            untie(e, nth, w)
-    head = grid.head
-    mask = head.shape[0] - 1
+    for place in range(first, first + np.int64(links[link_of(e, LENGTH)])):
+        links[link_of(other_of(place, w), MARK)] = known
+    # Who is near enough?
+    near = grid.reach + slack + ROUNDING
+    near, near_slack = np.float32(near * near), np.float32((near + grid.slack) * (near + grid.slack))
+    x_32, y_32, z_32 = np.float32(x), np.float32(y), np.float32(z)
     tall, n_bands = grid.height, grid.n_bands
     here_lon = around(lon)
     own_band = band_of(lat, tall, n_bands)
     n_slacks = np.int64(slack > 0.0) + np.int64(w.counters[SLACKS] > 0)
     wide, radius = grid.wide[n_slacks * n_bands + own_band], grid.radius[n_slacks]
-    for band in range(band_of(lat - radius, tall, n_bands), band_of(lat + radius, tall, n_bands) + 1):
+    last_band = band_of(lat + radius, tall, n_bands)
+    most_hits = hits.shape[0] - (2 * links.shape[0] // (2 * WIDTH) + 1)  # before another band
+    n_new = np.int64(0)
+    n_hits = np.int64(0)
+    for band in range(band_of(lat - radius, tall, n_bands), last_band + 1):
         scale = grid.per_degree[band]
         n_cells = np.int64(scale * 360.0 + 0.5)
         west, last = columns_within(here_lon, wide, scale, n_cells)
-        first_cell = cell_of(0, band, np.int64(0))
-        first_bucket = _bucket(first_cell, mask)
+        bucket = bucket_of(cell_of(0, band, np.int64(0)), grid)
         for column in range(west, last + 1):
-            place = wrapped(column, n_cells)
-            j = np.int64(head[np.uint64((first_bucket + place) & mask)])
-            while j >= 0:
-                dx, dy, dz = w.anchor[line_of(j, 0)] - x, w.anchor[line_of(j, 1)] - y, w.anchor[line_of(j, 2)] - z
-                watch = reach + w.anchor[line_of(j, SLACK)]
-                here = w.anchor_lines[line_of(j, CELL)] == first_cell + place
-                is_new = here & (dx * dx + dy * dy + dz * dz <= watch * watch)
-                is_new = (
-                    is_new and w.anchor_lines[line_of(j, MARK)] != epoch and not (two_streams and side[j] == side[e])
-                )
-                if is_new and not tie(e, j, side[e] < side[j] if two_streams else rank[e] < rank[j], w):
-                    return False
-                j = np.int64(w.anchor_links[link_of(j, NEXT)])
+            block = (bucket + wrapped(column, n_cells)) & grid.mask
+            n_hits = find_near(block, x_32, y_32, z_32, near, near_slack, n_hits, grid)
+        if band == last_band or n_hits > most_hits:
+            n_new = n_hits = _sort_hits(n_new, n_hits, e, known, two_streams, side, w, hits)
+    for hit in range(n_new):
+        j = np.int64(hits[np.uint64(hit)])
+        end = np.int64(links[link_of(j, FIRST)]) + np.int64(links[link_of(j, LENGTH)])
+        prefetch(watched, end * ENTRY)
+        prefetch(w.mirror, end)
+    nth = np.int64(links[link_of(e, LENGTH)])
+    while nth > 0:  # backwards: whatever takes an entry's place has been looked at
+        nth -= 1
+        # One that is not in the grid has not reported for long: this event ends the word.
+        if links[link_of(other_of(first + nth, w), MARK)] == known:
+            if watched[entry_of(first + nth, WORD)] >= 0:
+                end_word(first + nth, w)
+            untie(e, nth, w)
+    for hit in range(n_new):
+        j = np.int64(hits[np.uint64(hit)])
+        if not tie(e, j, side[e] < side[j] if two_streams else rank[e] < rank[j], w):
+            return False
     scale = grid.per_degree[own_band]
-    _link(e, cell_of(0, own_band, min(np.int64(here_lon * scale), np.int64(scale * 360.0 + 0.5) - 1)), w, head)
+    _link(e, cell_of(0, own_band, min(np.int64(here_lon * scale), np.int64(scale * 360.0 + 0.5) - 1)), w, grid)
     return True
 
 
@@ -192,10 +200,21 @@ def _step(e, row, points, w):  # type: ignore[no-untyped-def]
     return math.sqrt(dx * dx + dy * dy + dz * dz)
 
 
-@nb.njit(nogil=True, inline="always")
+@inlined
+def _leaves(e, row, points, w):  # type: ignore[no-untyped-def]
+    """Whether an entity is farther from its anchor, at this row, than it may be; or has none."""
+    at = np.uint64(3 * row)
+    dx = w.anchor[line_of(e, 0)] - points[at]
+    dy = w.anchor[line_of(e, 1)] - points[at + 1]
+    dz = w.anchor[line_of(e, 2)] - points[at + 2]
+    slack = w.anchor[line_of(e, SLACK)]
+    return w.anchor_lines[line_of(e, CELL)] < 0 or dx * dx + dy * dy + dz * dz > slack * slack
+
+
+@inlined
 def _look_ahead(row, entity, lon, lat, points, w, grid):  # type: ignore[no-untyped-def]
-    """Prefetches what the next events will look at: their own lines, their lists, the entities that they watch; and
-    where one will search the grid, the cells around it, then who is in them."""
+    """Asks for what the events after this one will look at: their own lines, their lists, those whom they watch; and
+    where one will search the grid, the cells around it."""
     n = entity.shape[0]
     if row + FAR < n:
         prefetch(w.body, np.int64(entity[row + FAR]) * WIDTH)
@@ -206,46 +225,29 @@ def _look_ahead(row, entity, lon, lat, points, w, grid):  # type: ignore[no-unty
             prefetch(w.watched, place * ENTRY)
         if w.body[line_of(e, LEFT)] < _step(e, row + NEAR, points, w):
             prefetch(w.anchor, e * WIDTH)
-            _ask_for_cells(lon[row + NEAR], lat[row + NEAR], 0, w, grid)
     if row + SOON < n:
         e = np.int64(entity[row + SOON])
         first = np.int64(w.links[link_of(e, FIRST)])
-        last = first + np.int64(w.links[link_of(e, LENGTH)])
-        for place in range(first, last):
+        for place in range(first, first + np.int64(w.links[link_of(e, LENGTH)])):
             prefetch(w.body, other_of(place, w) * WIDTH)
-        if w.body[line_of(e, LEFT)] < _step(e, row + SOON, points, w):
-            for place in range(first, last):
-                prefetch(w.anchor, other_of(place, w) * WIDTH)
-            _ask_for_cells(lon[row + SOON], lat[row + SOON], 1, w, grid)
-    if row + LAST < n:
-        e = np.int64(entity[row + LAST])
-        if w.body[line_of(e, LEFT)] < _step(e, row + LAST, points, w):
-            _ask_for_cells(lon[row + LAST], lat[row + LAST], 2, w, grid)
+        if w.body[line_of(e, LEFT)] < _step(e, row + SOON, points, w) and _leaves(e, row + SOON, points, w):
+            _ask_for_cells(lon[row + SOON], lat[row + SOON], grid)
 
 
 @inlined
-def _ask_for_cells(lon, lat, nth, w, grid):  # type: ignore[no-untyped-def]
-    """Prefetches the cells around a position; for the first entity in each; for the second."""
+def _ask_for_cells(lon, lat, grid):  # type: ignore[no-untyped-def]
+    """Asks for the cells around a position."""
     if not is_position(lon, lat):
         return
-    mask = grid.head.shape[0] - 1
     tall, n_bands, here_lon = grid.height, grid.n_bands, around(lon)
     wide, radius = grid.wide[2 * n_bands + band_of(lat, tall, n_bands)], grid.radius[2]
     low = band_of(lat - radius, tall, n_bands)
     for band in range(low, min(low + 2, band_of(lat + radius, tall, n_bands)) + 1):
         scale = grid.per_degree[band]
         west = max(np.int64(0), np.int64((here_lon - wide) * scale))
-        bucket = _bucket(cell_of(0, band, west), mask)
-        if nth > 0:
-            for column in range(min(np.int64(MOST_AHEAD), np.int64((here_lon + wide) * scale) - west + 1)):
-                j = np.int64(grid.head[np.uint64((bucket + column) & mask)])
-                if nth > 1 and j >= 0:
-                    j = np.int64(w.anchor_links[link_of(j, NEXT)])
-                if j >= 0:
-                    prefetch(w.anchor, j * WIDTH)
-                    prefetch(w.body, j * WIDTH)
-        else:
-            prefetch(grid.head, bucket)
+        bucket = bucket_of(cell_of(0, band, west), grid)
+        for column in range(min(np.int64(MOST_AHEAD), np.int64((here_lon + wide) * scale) - west + 1)):
+            ask_for_block((bucket + column) & grid.mask, grid)
 
 
 @kernel(
@@ -353,17 +355,17 @@ def meet(  # type: ignore[no-untyped-def]
     return row, n_out
 
 
-@kernel(nb.void(i64, i64, i64, i32[::1], struct(Watches)))
-def sweep(now, fresh, n_entities, head, w):  # type: ignore[no-untyped-def]
-    """Ends the words to which no further event can belong, and takes entities that are not fresh out of the grid."""
-    w = Watches(*w)
+@kernel(nb.void(i64, i64, i64, struct(Anchors), struct(Watches)))
+def sweep(now, fresh, n_entities, grid, w):  # type: ignore[no-untyped-def]
+    """Ends the words of which no event can be one any more, and takes entities that are not fresh out of the grid."""
+    grid, w = Anchors(*grid), Watches(*w)
     lines, links, watched = w.lines, w.links, w.watched
     for entity in range(n_entities):
         e = np.int64(entity)
         if span(now, lines[line_of(e, TIME)]) <= fresh:
             continue
         if w.anchor_lines[line_of(e, CELL)] >= 0:
-            _unlink(e, w, head)
+            _unlink(e, w, grid)
             w.body[line_of(e, LEFT)] = -1.0
         room = np.int64(links[link_of(e, ROOM)])
         if room < 0:
@@ -384,15 +386,15 @@ def sweep(now, fresh, n_entities, head, w):  # type: ignore[no-untyped-def]
             links[link_of(e, ROOM)] = -1
 
 
-@kernel(nb.void(i64, i32[::1], struct(Watches)))
-def rehash(n_entities, head, w):  # type: ignore[no-untyped-def]
+@kernel(nb.void(i64, struct(Anchors), struct(Watches)))
+def rehash(n_entities, grid, w):  # type: ignore[no-untyped-def]
     """Links all entities that have a cell into an empty table."""
-    w = Watches(*w)
+    grid, w = Anchors(*grid), Watches(*w)
     w.counters[SLACKS] = 0
     for entity in range(n_entities):
         e = np.int64(entity)
         if w.anchor_lines[line_of(e, CELL)] >= 0:
-            _link(e, w.anchor_lines[line_of(e, CELL)], w, head)
+            _link(e, w.anchor_lines[line_of(e, CELL)], w, grid)
 
 
 @kernel(i64(i32[::1], f64[::1], f64[::1], i64[::1], u8[::1], nb.boolean, struct(Anchors), struct(Watches)))

@@ -2,7 +2,7 @@
 
 body[entity] is the line of the cache that others look at: x, y, z, how far it may still go before its anchor has to be
 looked at; as `lines` time and row; as `links` (of half the size) where its list begins, how long it is, which room it
-has. anchor[entity] is another line: x, y, z; cell, mark; next and before in the cell. An entry of a list has two
+has, and a mark. anchor[entity] is another line: x, y, z; cell; slack. An entry of a list has two
 numbers in `watched`: twice the other, and one more if this entity is a; the slot of the pair's word, or -1. `mirror` is
 the entry's index in the other's list. Lists of one room are chained where they are free.
 
@@ -20,15 +20,14 @@ from wayeb_py.kernels.compiled import inlined
 from wayeb_py.kernels.structs import F64, I32, I64
 from wayeb_py.pairs.grid_kernels import ENDED, FREE
 
-WIDTH = 8  # numbers in a line of body and of anchor
-TIME, ROW, LEFT = 3, 4, 5  # fields of body: two as lines, one as it is
-FIRST, LENGTH, ROOM = 12, 13, 14  # fields of body, as links
-CELL, MARK, SLACK = 3, 4, 6  # fields of anchor: two as lines, one as it is
-NEXT, BEFORE = 10, 11  # fields of anchor, as links
-OTHER, WORD, ENTRY = 0, 1, 2  # fields of an entry, and how many numbers it has
+WIDTH = 8  # of body and of anchor
+TIME, ROW, LEFT = 3, 4, 5  # of body: two as lines, one as it is
+FIRST, LENGTH, ROOM, MARK = 12, 13, 14, 15  # of body, as links
+CELL, SLACK = 3, 4  # of anchor: one as a line, one as it is
+OTHER, WORD, ENTRY = 0, 1, 2  # of an entry, and how many numbers it has
 PAIR_FIELDS = 2
-LACKING, USED, SLACKS, ROOMS = 4, 5, 6, 7  # indices of counters, after those of all searches
-N_COUNTERS = 33  # counters of this search: the largest room is 2^30 entries
+LACKING, USED, SLACKS, SPARE, ROOMS = 4, 5, 6, 7, 8  # of counters, after those of all searches
+N_COUNTERS = 34  # of this search: a room of 2^30 entries is the largest
 SMALLEST = 8  # entries: one line of the cache
 
 
@@ -40,7 +39,6 @@ class Watches(NamedTuple):
     links: I32
     anchor: F64
     anchor_lines: I64
-    anchor_links: I32
     watched: I32
     mirror: I32
     pairs: I32  # [slot]: a, b

@@ -23,7 +23,7 @@ from wayeb_py.engine.stepping.pooled_lists import grown
 from wayeb_py.engine.values import Memory
 from wayeb_py.errors import EventsError
 from wayeb_py.pairs import geometry_kernels as geometry
-from wayeb_py.pairs.layout import flat
+from wayeb_py.pairs.layout import flat, on_lines
 
 MOST_PIECES = 64
 
@@ -106,17 +106,29 @@ class NewestSteering:
     """Where each entity is and how it moves, as vectors: the input of every approach."""
 
     def __init__(self) -> None:
-        self.here: F64 = np.zeros((0, 6))
-        self.kept: F64 = np.zeros((0, 6))  # [entity]
+        self.here: F64 = np.zeros((0, geometry.STEERING))
+        self.kept: F64 = np.zeros((0, geometry.STEERING))  # [entity]
 
     def begin(self, lon: F64, points: F64, speed_m_s: F64, course: F64, n_entities: int) -> None:
         """Takes the positions and motions of a batch's events."""
-        self.here = np.empty((len(lon), 6))
+        self.here = on_lines((len(lon), geometry.STEERING), np.float64)
         geometry.steer(lon, flat(points), speed_m_s, course, flat(self.here))
         if len(self.kept) < n_entities:
-            kept = np.full((n_entities + n_entities // 2 + 64, 6), np.nan)
-            kept[: len(self.kept)] = self.kept
-            self.kept = kept
+            self._make_room(n_entities + n_entities // 2 + 64)
+
+    def _make_room(self, room: int) -> None:
+        kept = on_lines((room, geometry.STEERING), np.float64)
+        kept[: len(self.kept)], kept[len(self.kept) :] = self.kept, np.nan
+        self.kept = kept
+
+    def save(self, entities: I32) -> F64:
+        """What is kept of these."""
+        return self.kept[entities, :6] if len(self.kept) else np.zeros((len(entities), 6))
+
+    def restore(self, kept: F64, first: int) -> None:
+        """Takes up what is kept of entities from a number on."""
+        self._make_room(first + len(kept))
+        self.kept[first : first + len(kept), :6] = kept
 
     def settle(self, entity: I32) -> None:
         """Keeps the positions and motions of the batch's events; the last of each entity wins."""

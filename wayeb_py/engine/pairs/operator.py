@@ -105,6 +105,8 @@ class PairOperator:
         self._source_of: npt.NDArray[np.uint8] = np.zeros(0, dtype=np.uint8)
         self._home: I64 = np.zeros(0, dtype=np.int64)  # [entity], where there is a share
         self.n_entities = 0
+        self._ranks: list[I64] = []  # of each source, as they were when `_rank` was made of them
+        self._rank: I64 = NO_RANKS
 
     @property
     def fingerprint(self) -> str:
@@ -335,11 +337,15 @@ class PairOperator:
             self._home = np.concatenate([self._home, homes])
 
     def _merge(self, bound: PairBinding, events: list[SourceEvents]) -> Merged:
-        entities = [self.number_of[place][one.rows.entity] for place, one in enumerate(events)]
-        rank = np.zeros(self.n_entities, dtype=np.int64)
-        for place, source in enumerate(bound.sources):
-            rank[self.number_of[place]] = source.order.ranks()[: len(self.number_of[place])]
-        return merge(events, entities, rank, self._source_of)
+        ranks = [source.order.ranks() for source in bound.sources]
+        entities = [one.rows.entity for one in events]
+        if len(events) > 1:  # the numbers of a single source are those of all
+            entities = [self.number_of[place][own] for place, own in enumerate(entities)]
+        if [*map(id, ranks)] != [*map(id, self._ranks)]:  # new entities have come
+            self._ranks, self._rank = ranks, np.zeros(self.n_entities, dtype=np.int64)
+            for place, own in enumerate(ranks):
+                self._rank[self.number_of[place]] = own[: len(self.number_of[place])]
+        return merge(events, entities, self._rank, self._source_of)
 
     def keys(self, place: int, entities: I32) -> pa.Array:
         """The keys of entities, all of one source."""

@@ -27,10 +27,11 @@ from wayeb_py.engine.rows.measured_columns import MeasuredParts
 from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.engine.stepping.pooled_lists import grown
 from wayeb_py.engine.stepping.steppers import Found
-from wayeb_py.kernels.arrival import ArrivedRows, WordArrays, arrive, settle
+from wayeb_py.kernels.arrival import ArrivedRows
+from wayeb_py.pairs import pair_word_kernels as kernels
 from wayeb_py.pairs.events import Events
+from wayeb_py.pairs.layout import flat, on_lines
 from wayeb_py.pairs.meetings import Meetings, Met
-from wayeb_py.pairs.pair_word_kernels import name_words, times_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,26 +80,43 @@ class PairWords:
         self._per_slot = 2 if each.ordered else 1
         self.tail = tail
         self.joiner = EpisodeJoiner() if episodes else None
-        self.count: I64 = np.zeros(0, dtype=np.int64)  # this and the next ones are by word
-        self.last_ts: I64 = np.zeros(0, dtype=np.int64)
-        self.last_row: I32 = np.zeros(0, dtype=np.int32)
+        self._kept: I64 = np.zeros((0, kernels.WIDTH), dtype=np.int64)  # this and what follows by word
         self.tail_ts: I64 = np.zeros(0, dtype=np.int64)
-        self.a: I32 = np.zeros(0, dtype=np.int32)
-        self.b: I32 = np.zeros(0, dtype=np.int32)
         self._buffers = _buffers(0)
         self.part: Part = "all"
         self.owns: Callable[[I32, I32], Bool] | None = None  # which pairs are recognised here; all where it is None
         self._is_own: Bool = np.zeros(0, dtype=bool)  # [slot]
 
+    @property
+    def count(self) -> I64:
+        """[word]: how many events it has so far."""
+        return self._kept[:, kernels.LENGTH]
+
+    @property
+    def last_ts(self) -> I64:
+        """[word]"""
+        return self._kept[:, kernels.LAST_TS]
+
+    @property
+    def a(self) -> I32:
+        """[word]: the entity."""
+        return self._kept.view(np.int32)[:, kernels.A]
+
+    @property
+    def b(self) -> I32:
+        """[word]: the other."""
+        return self._kept.view(np.int32)[:, kernels.B]
+
     def grow(self, n_slots: int) -> None:
         """Makes room for words in slots up to this number."""
-        n_words = n_slots * self._per_slot
-        if n_words > len(self.count):
+        n_words, known = n_slots * self._per_slot, len(self._kept)
+        if n_words > known:
             room = max(64, n_words + n_words // 2)
-            self.count, self.last_ts = grown(self.count, room), grown(self.last_ts, room)
-            self.last_row = grown(self.last_row, room, -1)
+            kept = on_lines((room, kernels.WIDTH), np.int64)
+            kept[:known], kept[known:] = self._kept, 0
+            kept[known:, kernels.LAST_ROW] = -1
+            self._kept = kept
             self.tail_ts = grown(self.tail_ts, room * self.tail)
-            self.a, self.b = grown(self.a, room), grown(self.b, room)
             self.cohort.grow(room)
 
     def feed(
@@ -182,10 +200,10 @@ class PairWords:
             self._buffers = _buffers(n)
         ts, link, present, seq, elapsed, fresh = self._buffers
         ts, link, present, seq, elapsed, fresh = ts[:n], link[:n], present[:n], seq[:n], elapsed[:n], fresh[:n]
-        times_of(row, events.ts, ts)
-        name_words(word, begins, at["a"], at["b"], events.entity, self.a, self.b)
-        words = tuple(WordArrays(self.count, self.last_ts, self.last_row, self.tail_ts, self.tail))
-        _, n_present = arrive(word, ts, -1, words, tuple(ArrivedRows(link, seq, elapsed, fresh, present)))
+        n_present = kernels.arrive(
+            word, row, events.ts, begins, at["a"], at["b"], events.entity, flat(self._kept),
+            flat(self._kept.view(np.int32)), ts, tuple(ArrivedRows(link, seq, elapsed, fresh, present)),
+        )  # fmt: skip
         present = present[:n_present]
         chunk = PairChunk(
             {}, "", ts, self.meetings.ticks_per_s, word, link, seq, elapsed, fresh,
@@ -205,8 +223,9 @@ class PairWords:
                 which, pattern, np.full(len(which), -1, dtype=np.int64), word[which].astype(np.int64), ts[which],
                 seq[which], start_ts, start_seq,
             )  # fmt: skip
-            closed += self.joiner.take(detected, link, fresh, present, self.last_row[present])
-        settle(present, ts, seq, link, words)
+            last_row = self._kept[present, kernels.LAST_ROW].astype(np.int32)
+            closed += self.joiner.take(detected, link, fresh, present, last_row)
+        kernels.settle(present, ts, seq, link, flat(self._kept), self.tail_ts, self.tail)
         if not len(which):
             return []
         a_row, b_row = at["a"][which], at["b"][which]

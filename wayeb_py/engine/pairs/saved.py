@@ -125,8 +125,7 @@ def _save_source(
         arrays |= {f"{name}.newest{nth}.{part}": array for part, array in kept.items()}
         words.append(its_words)
     if source.steering is not None:
-        known = source.steering.kept
-        arrays[f"{name}.steering"] = known[entities] if len(known) else np.zeros((len(entities), 6))
+        arrays[f"{name}.steering"] = source.steering.save(entities)
     if source.newest_rows is not None:
         blobs[f"{name}.rows"] = ipc(source.newest_rows.rows_of(entities))
     return {"words": words}
@@ -155,7 +154,7 @@ def _restore_source(
         }
         newest.restore(kept, told["words"][nth])
     if source.steering is not None:
-        source.steering.kept = np.concatenate([np.full((first, 6), np.nan), arrays[f"{name}.steering"]])
+        source.steering.restore(arrays[f"{name}.steering"], first)
     if source.newest_rows is not None:
         source.newest_rows.restore(read_ipc(blobs[f"{name}.rows"]), first)
 
