@@ -74,7 +74,7 @@ class Crowd:
         return found
 
     def watched(self, two_streams: bool, n_known: int, cuts: list[int], keep: bool, n_marks: int = 0) -> Met:
-        """The same by lists; between two batches they are saved and restored unless they are kept. So many marks have
+        """The same by lists; between two batches they are saved and restored unless they are kept. `n_marks` have
         been given before."""
         meetings = Meetings(REACH_M, FRESH_S, 1, two_streams=two_streams)
         counters = meetings._search.slots.counters

@@ -152,16 +152,12 @@ class Recogniser:
     @property
     def counts(self) -> Tally:
         """What became of the events of the streams that are counted here, and what patterns count."""
-        if not self.counts_of:
-            return Tally()  # rules over files of facts read no events
-        first, *others = (
-            own if name in self._counted else own.of_patterns() for name, own in self.counts_of.items()
-        )
-        if not others:
-            return first
-        total = first.copy()
-        for other in others:
-            total.add(other)
+        own = [one if name in self._counted else one.of_patterns() for name, one in self.counts_of.items()]
+        if len(own) == 1:
+            return own[0]
+        total = Tally()  # rules over files of facts read no events
+        for one in own:
+            total.add(one)
         return total
 
     def _aside_of(self, stream: str) -> Aside:

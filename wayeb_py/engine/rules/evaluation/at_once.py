@@ -243,7 +243,7 @@ class _Part:
         return None
 
     def rows(self, values: Values, n: int) -> list[I64]:
-        """For each group the rows that pass, of so many."""
+        """The rows that pass, of the first `n`, for each group."""
         wanted = {*self._of_column, *(() if self._program is None else (*self._program.reals, *self._program.wholes))}
         arrays = {column: np.asarray(values(column)) for column in wanted if isinstance(column, Column)}
         if not arrays:
