@@ -1,13 +1,13 @@
-"""The grid of anchors: who is in a cell, with where, lies in one piece of memory.
+"""The entities of a cell and their anchors lie in one piece of memory: the grid of anchors.
 
 A cell's entities lie in **blocks** of four, a line of the cache each: the x of four anchors, their y, their z, and
 their codes, which are twice the entity and one more if it has slack; an empty place is far away from everything. A
 bucket of the hash table is a block, and the cells of a band that lie beside each other are blocks beside each other. So
-a search knows the lines that it will read before it reads any, and can ask for them some events ahead. A block that is
+a search knows the lines that it will read before it reads any, and can prefetch them some events ahead. A block that is
 full has another after it; all blocks but the last are full, and none of those after the first is empty.
 
 Positions have 32 bits here: that is a metre or so (`ROUNDING`), and a search takes those in that are so little too far
-away. Cells that share a bucket are told apart by how far away their entities are.
+away. Of cells that share a bucket, the distance of its entities shows to which one an entity belongs.
 
 *Not taken*: a chain from entity to entity through a cell, each a line of its own that only the one before it names.
 """

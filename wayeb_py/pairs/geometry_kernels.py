@@ -22,8 +22,8 @@ from wayeb_py.pairs.grid_kernels import _direction
 from wayeb_py.spatial.kernels.index import EARTH_RADIUS_M, vector
 
 _READ = _read_only(f64)
-MANY = 1 << 15  # so many entities are not in the cache when an event comes
-AHEAD = 12  # so many rows are looked ahead for them
+MANY = 1 << 15  # from this number of entities on, an event finds its own not in the cache
+AHEAD = 12  # rows by which their lines are prefetched
 STEERING = 8  # numbers of what `steer` makes of a row, of which six are used: one line of the cache
 # Of Taylor's series: what x^3, x^5, … and x^2, x^4, … are multiplied by.
 _SINE = tuple((-1.0) ** n / math.factorial(2 * n + 1) for n in range(1, 9))
@@ -198,7 +198,7 @@ def steer(lon, points, speed, course, steering):  # type: ignore[no-untyped-def]
 
 @nb.njit(nogil=True, inline="always")
 def _ask_for(here, kept, at):  # type: ignore[no-untyped-def]
-    """Asks for what `_steered` will read."""
+    """Prefetches what `_steered` will read."""
     if at >= 0:
         prefetch(here, at * STEERING)
     else:

@@ -213,7 +213,7 @@ def _leaves(e, row, points, w):  # type: ignore[no-untyped-def]
 
 @inlined
 def _look_ahead(row, entity, lon, lat, points, w, grid):  # type: ignore[no-untyped-def]
-    """Asks for what the events after this one will look at: their own lines, their lists, those whom they watch; and
+    """Prefetches what the events after this one will look at: their own lines, their lists, those whom they watch; and
     where one will search the grid, the cells around it."""
     n = entity.shape[0]
     if row + FAR < n:
@@ -236,7 +236,7 @@ def _look_ahead(row, entity, lon, lat, points, w, grid):  # type: ignore[no-unty
 
 @inlined
 def _ask_for_cells(lon, lat, grid):  # type: ignore[no-untyped-def]
-    """Asks for the cells around a position."""
+    """Prefetches the cells around a position."""
     if not is_position(lon, lat):
         return
     tall, n_bands, here_lon = grid.height, grid.n_bands, around(lon)

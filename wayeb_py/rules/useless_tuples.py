@@ -33,7 +33,7 @@ Places = Mapping[int, int]  # the member of this tuple, by the member of a later
 
 
 class _Alive:
-    """The tuples of a memory that are there, looked at when they are first asked for: mostly they are not."""
+    """The tuples of a memory that are there, looked at when something first reads them: mostly nothing does."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory, self.tables = memory, memory.tables

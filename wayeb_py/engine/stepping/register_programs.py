@@ -340,7 +340,7 @@ class ProgramBuilder:
 
     def _read_real(self, value: m.Value) -> int:
         def read(chunk: Chunk) -> I64:
-            known: I64 | None = chunk.computed.get(("as real", value))  # which other patterns have asked for
+            known: I64 | None = chunk.computed.get(("as real", value))  # which another pattern has computed
             if known is None:
                 real = np.ascontiguousarray(to_float(self._values.column(value, chunk)), dtype=np.float64)
                 known = chunk.computed[("as real", value)] = real.view(np.int64)

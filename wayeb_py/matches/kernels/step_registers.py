@@ -39,7 +39,7 @@ class RegisterAutomaton(NamedTuple):
     accepting: U8  # [state]
     is_live: U8  # [state]
     matters: U8  # [state * n_tests + test]
-    keeps: U8  # [state * n_slots + slot]: something can still ask for it
+    keeps: U8  # [state * n_slots + slot]: something can still read it
     begins: U8  # [class]: a match may begin with such an event
     better: I32  # [state * n_slots + slot]: 1 where the greater is at least as good, -1 where the less is, 0: neither
     has_order: U8  # [state]: some slot has a direction there

@@ -13,7 +13,7 @@ from wayeb_py.kernels.compiled import allocating_kernel as _kernel
 from wayeb_py.kernels.compiled import i64
 from wayeb_py.kernels.compiled import read_only as _read_only
 
-FEW = 48  # so many are sorted by insertion
+FEW = 48  # up to this number insertion sorts them
 DIGIT = np.uint64(11)
 MASK = np.uint64(2047)
 SIGN = np.uint64(1 << 63)
