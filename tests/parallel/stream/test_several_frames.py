@@ -159,6 +159,6 @@ def test_two_data_frames_on_spark_with_a_restart(spark: SparkSession, tmp_path: 
     found = pq.read_table(tmp_path / "out")
     got = Counter(without_zone(two.plain(row)) for row in found.to_pylist())
     assert got == Counter(without_zone(two.plain(row)) for row in rows)
-    assert {row[0] for row in got} == {"Fast", "East", "Lost", "Meet", "Seen"}
+    assert {row[0] for row in got} == {"Fast", "East", "Lost", "Last", "Meet", "Seen"}
     assert len(set(found[DETECTION_ID].to_pylist())) == len(found)
     assert n_late == recogniser.counts.late_for_clock > 0
