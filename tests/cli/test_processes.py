@@ -59,7 +59,8 @@ def test_a_reader_that_has_enough_is_no_error_worth_a_word(tmp_path: Path) -> No
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_run_that_is_stopped_leaves_nothing_behind(tmp_path: Path, number: signal.Signals, code: int) -> None:
     program = (
-        "import sys, wayeb_py.cli, wayeb_py.files.output.write as write\n"
+        "import signal, sys, wayeb_py.cli, wayeb_py.files.output.write as write\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # which a shell ignores in the background
         "began = write.TextOutput.open\n"
         "def tell(output):\n    began(output)\n    print('under way', flush=True)\n"
         "write.TextOutput.open = tell\n"
