@@ -25,7 +25,6 @@ from pyais.encode import encode_dict
 
 ROOT = Path(__file__).parent.parent
 STATUSES = {"under way": 0, "at anchor": 1, "moored": 5, "fishing": 7}
-DATAGRAMS = 20  # sentences that are sent together at most
 
 
 def sentences(rows: list[dict[str, Any]]) -> Iterator[tuple[float, bytes]]:

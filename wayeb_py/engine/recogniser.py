@@ -435,16 +435,12 @@ def _parts_of(
 ) -> dict[str, StreamPart]:
     """What some of a file's patterns ask of the streams that they read, and of those that are counted here: there with
     the columns that all of the file's patterns read."""
-    own = patterns.by_stream
-    return {
-        name: own[name]
-        if not is_counted
-        else replace(own[name], needs=part.needs)
-        if name in own
-        else StreamPart(part.stream, whole.of_stream(part.stream).select(()), None, part.needs, (), None)
-        for name, part in whole.by_stream.items()
-        if (is_counted := counted is None or name in counted) or name in own
-    }
+    parts = dict(patterns.by_stream)
+    for name, part in whole.by_stream.items():
+        if counted is None or name in counted:
+            nothing = StreamPart(part.stream, whole.of_stream(part.stream).select(()), None, part.needs, (), None)
+            parts[name] = replace(parts[name], needs=part.needs) if name in parts else nothing
+    return {name: parts[name] for name in whole.by_stream if name in parts}
 
 
 def _watched(

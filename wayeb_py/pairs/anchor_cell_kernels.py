@@ -21,7 +21,7 @@ import numpy as np
 from wayeb_py.kernels.compiled import inlined
 from wayeb_py.kernels.prefetch import prefetch
 from wayeb_py.kernels.structs import F32, F64, I32
-from wayeb_py.pairs.grid_kernels import _bucket
+from wayeb_py.pairs.grid_kernels import hashed_bucket
 
 IN_BLOCK = 4
 BLOCK = 4 * IN_BLOCK  # numbers
@@ -56,11 +56,11 @@ def _at(block, field):  # type: ignore[no-untyped-def]
 @inlined
 def bucket_of(cell, grid):  # type: ignore[no-untyped-def]
     """The first block of a cell; the cell to the east has the next one."""
-    return _bucket(cell, grid.mask)
+    return hashed_bucket(cell, grid.mask)
 
 
 @inlined
-def ask_for_block(block, grid):  # type: ignore[no-untyped-def]
+def prefetch_block(block, grid):  # type: ignore[no-untyped-def]
     prefetch(grid.codes, block * BLOCK)
 
 

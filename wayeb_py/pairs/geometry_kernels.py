@@ -18,7 +18,7 @@ from wayeb_py.kernels.compiled import f64, i32, i64
 from wayeb_py.kernels.compiled import kernel as _kernel
 from wayeb_py.kernels.compiled import read_only as _read_only
 from wayeb_py.kernels.prefetch import prefetch
-from wayeb_py.pairs.grid_kernels import _direction
+from wayeb_py.pairs.grid_kernels import direction_of
 from wayeb_py.spatial.kernels.index import EARTH_RADIUS_M, vector
 
 _READ = _read_only(f64)
@@ -102,7 +102,7 @@ def project(lon, lat, speed, course, age_s, there_lon, there_lat):  # type: igno
         if not math.isfinite(angle) or not math.isfinite(course[row]) or angle == 0.0:
             continue
         x, y, z = vector(lon[row], lat[row])
-        ux, uy, uz = _direction(lon[row], lat[row], course[row])
+        ux, uy, uz = direction_of(lon[row], lat[row], course[row])
         cosine, sine = math.cos(angle), math.sin(angle)
         x, y, z = x * cosine + ux * sine, y * cosine + uy * sine, z * cosine + uz * sine
         there_lon[row] = math.degrees(math.atan2(y, x))
@@ -197,7 +197,7 @@ def steer(lon, points, speed, course, steering):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(nogil=True, inline="always")
-def _ask_for(here, kept, at):  # type: ignore[no-untyped-def]
+def _prefetch_kept(here, kept, at):  # type: ignore[no-untyped-def]
     """Prefetches what `_steered` will read."""
     if at >= 0:
         prefetch(here, at * STEERING)
@@ -226,8 +226,8 @@ def approach_steered(a_at, b_at, a_here, a_kept, b_here, b_kept, distance_m, clo
     looks_ahead = a_kept.shape[0] > MANY or b_kept.shape[0] > MANY
     for row in range(a_at.shape[0]):
         if looks_ahead and row + AHEAD < a_at.shape[0]:
-            _ask_for(a_here, a_kept, a_at[row + AHEAD])
-            _ask_for(b_here, b_kept, b_at[row + AHEAD])
+            _prefetch_kept(a_here, a_kept, a_at[row + AHEAD])
+            _prefetch_kept(b_here, b_kept, b_at[row + AHEAD])
         a = _steered(a_here, a_kept, a_at[row])
         b = _steered(b_here, b_kept, b_at[row])
         dx, dy, dz = b[0] - a[0], b[1] - a[1], b[2] - a[2]

@@ -73,7 +73,7 @@ def _point_of(row, field):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(nogil=True, inline="always")
-def _bucket(cell, mask):  # type: ignore[no-untyped-def]
+def hashed_bucket(cell, mask):  # type: ignore[no-untyped-def]
     """Cells that are neighbours along a band lie beside each other, mostly in one line of the cache."""
     mixed = np.uint64(cell >> np.int64(32)) * np.uint64(0x9E3779B97F4A7C15)
     return np.int64(((mixed >> np.uint64(32)) + np.uint64(cell & np.int64(0xFFFFFFFF))) & np.uint64(mask))
@@ -94,7 +94,7 @@ def _unlink(e, lines, links, head, level_count):  # type: ignore[no-untyped-def]
 
 @nb.njit(nogil=True, inline="always")
 def _link(e, cell, lines, links, head, level_count):  # type: ignore[no-untyped-def]
-    bucket = _bucket(cell, head.shape[0] - 1)
+    bucket = hashed_bucket(cell, head.shape[0] - 1)
     after = head[bucket]
     lines[_of(e, CELL)] = cell
     links[_link_of(e, NEXT)], links[_link_of(e, BEFORE)] = after, -1 - bucket
@@ -146,7 +146,7 @@ def short_metres(square):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(nogil=True, inline="always")
-def _direction(lon, lat, course):  # type: ignore[no-untyped-def]
+def direction_of(lon, lat, course):  # type: ignore[no-untyped-def]
     """The unit vector, tangent to the sphere, of a course in degrees."""
     a, b, turn = math.radians(lon), math.radians(lat), math.radians(course)
     north, east = math.cos(turn), math.sin(turn)
@@ -157,7 +157,7 @@ def _direction(lon, lat, course):  # type: ignore[no-untyped-def]
 @nb.njit(nogil=True, inline="always")
 def _first_bucket(level, band, mask):  # type: ignore[no-untyped-def]
     """The bucket of a band's first cell; the others follow."""
-    return _bucket(cell_of(level, band, np.int64(0)), mask)
+    return hashed_bucket(cell_of(level, band, np.int64(0)), mask)
 
 
 @nb.njit(nogil=True, inline="always")
@@ -277,7 +277,7 @@ def meet(  # type: ignore[no-untyped-def]
                 n_cells = np.int64(scale * 360.0 + 0.5)
                 west, last = columns_within(here_lon, wide, scale, n_cells)
                 first = cell_of(level, band, np.int64(0))
-                first_bucket = _bucket(first, mask)
+                first_bucket = hashed_bucket(first, mask)
                 for nth in range(west, last + 1):
                     place = wrapped(nth, n_cells)
                     cell = first + place
@@ -346,7 +346,7 @@ def meet(  # type: ignore[no-untyped-def]
         steering[_steer_of(e, 3)] = 0.0
         pace = speed[row]
         if math.isfinite(pace) and math.isfinite(course[row]) and pace != 0.0:
-            ux, uy, uz = _direction(lon[row], lat[row], course[row])
+            ux, uy, uz = direction_of(lon[row], lat[row], course[row])
             steering[_steer_of(e, 0)], steering[_steer_of(e, 1)], steering[_steer_of(e, 2)] = ux, uy, uz
             steering[_steer_of(e, 3)] = pace / EARTH_RADIUS_M / ticks_per_s
             way = math.degrees(abs(steering[_steer_of(e, 3)]) * fresh)

@@ -31,7 +31,7 @@ from wayeb_py.kernels.compiled import f64, i32, i64, inlined, kernel, read_only,
 from wayeb_py.kernels.prefetch import prefetch
 from wayeb_py.kernels.structs import F64, I32, I64, U8, struct
 from wayeb_py.kernels.ticks import NEVER, span
-from wayeb_py.pairs.anchor_cell_kernels import ROUNDING, Anchors, ask_for_block, bucket_of, find_near, put, take_out
+from wayeb_py.pairs.anchor_cell_kernels import ROUNDING, Anchors, bucket_of, find_near, prefetch_block, put, take_out
 from wayeb_py.pairs.grid_kernels import EPOCH, FREE, NEEDED, SHORT, short_metres
 from wayeb_py.pairs.watch_list_kernels import (
     CELL,
@@ -231,11 +231,11 @@ def _look_ahead(row, entity, lon, lat, points, w, grid):  # type: ignore[no-unty
         for place in range(first, first + np.int64(w.links[link_of(e, LENGTH)])):
             prefetch(w.body, other_of(place, w) * WIDTH)
         if w.body[line_of(e, LEFT)] < _step(e, row + SOON, points, w) and _leaves(e, row + SOON, points, w):
-            _ask_for_cells(lon[row + SOON], lat[row + SOON], grid)
+            _prefetch_cells(lon[row + SOON], lat[row + SOON], grid)
 
 
 @inlined
-def _ask_for_cells(lon, lat, grid):  # type: ignore[no-untyped-def]
+def _prefetch_cells(lon, lat, grid):  # type: ignore[no-untyped-def]
     """Prefetches the cells around a position."""
     if not is_position(lon, lat):
         return
@@ -247,7 +247,7 @@ def _ask_for_cells(lon, lat, grid):  # type: ignore[no-untyped-def]
         west = max(np.int64(0), np.int64((here_lon - wide) * scale))
         bucket = bucket_of(cell_of(0, band, west), grid)
         for column in range(min(np.int64(MOST_AHEAD), np.int64((here_lon + wide) * scale) - west + 1)):
-            ask_for_block((bucket + column) & grid.mask, grid)
+            prefetch_block((bucket + column) & grid.mask, grid)
 
 
 @kernel(

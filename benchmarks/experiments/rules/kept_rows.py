@@ -93,14 +93,13 @@ def by_lifetimes(rows: Rows, until: I64, plan: str | None) -> tuple[list[int], l
     return kept, found
 
 
-def pairs_of(rows: Rows) -> tuple[I64, I64]:
-    """The rows of A and B that belong together, as every network of the rule makes them."""
+def pairs_of(rows: Rows, within: int) -> tuple[I64, I64]:
+    """The rows of A and B of one entity of which B comes at most `within` after A."""
     order = np.lexsort((rows["A"]["ts"], rows["A"]["entity"]))
-    entity, ts = rows["A"]["entity"][order], rows["A"]["ts"][order]
-    span = int(ts.max()) + WINDOW + 1
-    key = entity * span + ts
+    span = max(int(rows["A"]["ts"].max()), int(rows["B"]["ts"].max())) + within + 1
+    key = rows["A"]["entity"][order] * span + rows["A"]["ts"][order]
     of_b = rows["B"]["entity"] * span + rows["B"]["ts"]
-    first = np.searchsorted(key, of_b - np.minimum(FIRST, rows["B"]["ts"]))
+    first = np.searchsorted(key, of_b - np.minimum(within, rows["B"]["ts"]))
     n_found = np.searchsorted(key, of_b, side="right") - first
     b = np.repeat(np.arange(len(of_b)), n_found)
     a = np.repeat(first, n_found) + np.arange(len(b)) - np.repeat(np.cumsum(n_found) - n_found, n_found)
@@ -164,11 +163,11 @@ def main() -> None:
     }
     ours = np.concatenate(found, axis=1).T
     ours = np.array(sorted(map(tuple, ours[ours[:, 2] < 3600].tolist())), dtype=np.int64).reshape(-1, 3)
-    expected = matches_in_numpy(first_hour, pairs_of(first_hour))
+    expected = matches_in_numpy(first_hour, pairs_of(first_hour, FIRST))
     experiment.check(
         f"{len(ours):,} matches of the first hour, as numpy's", len(ours) > 0 and np.array_equal(ours, expected)
     )
-    pairs = pairs_of(rows)
+    pairs = pairs_of(rows, FIRST)
     ways = {
         "lifetimes": np.array(kept_in_order[:-1]),
         "lifetimes, planned": np.array(kept[:-1]),

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from benchmarks.experiments.rules.kept_rows import Rows, pairs_of
 from benchmarks.harness.measure import Bound, Figure, start, stay_on_one_core
 from wayeb_py.arrays import I64
 from wayeb_py.rules.conditions import Column, Equal, Within
@@ -33,7 +34,6 @@ WINDOW, LAG, COUNTED = 10 * MINUTE, 30 * MINUTE, 5 * MINUTE
 HOURS = {"quick": 3, "usual": 9, "full": 24}
 N_ENTITIES, A_MINUTE = 200, 120
 LEAST_SAVED = 1.3
-Rows = dict[str, dict[str, I64]]
 
 
 def make_rows(hours: int) -> Rows:
@@ -89,19 +89,6 @@ def by_lifetimes(rows: Rows, at: I64, end: int) -> tuple[list[int], I64, dict[st
     return kept, np.concatenate(found, axis=1).T, not_done
 
 
-def pairs_of(rows: Rows) -> tuple[I64, I64]:
-    """The rows of A and B that belong together."""
-    order = np.lexsort((rows["A"]["ts"], rows["A"]["entity"]))
-    span = int(rows["A"]["ts"].max()) + 2 * WINDOW
-    key = rows["A"]["entity"][order] * span + rows["A"]["ts"][order]
-    of_b = rows["B"]["entity"] * span + rows["B"]["ts"]
-    first = np.searchsorted(key, of_b - np.minimum(WINDOW, rows["B"]["ts"]))
-    n_found = np.searchsorted(key, of_b, side="right") - first
-    b = np.repeat(np.arange(len(of_b)), n_found)
-    a = np.repeat(first, n_found) + np.arange(len(b)) - np.repeat(np.cumsum(n_found) - n_found, n_found)
-    return order[a], b
-
-
 def kept_otherwise(rows: Rows, pairs: tuple[I64, I64], at: I64, end: int, by: str) -> list[int]:
     """Rows and matches that are there after each time, kept by a window or by reference counts."""
     a, b = pairs
@@ -129,7 +116,7 @@ def main() -> None:
     end, rows = 3600 * hours, make_rows(hours)
     at = np.arange(COUNTED, end + 1, COUNTED)
     kept, found, not_done = by_lifetimes(rows, np.append(at, end + LAG + WINDOW + 1), end)
-    pairs = pairs_of(rows)
+    pairs = pairs_of(rows, WINDOW)
     expected = np.column_stack([rows["A"]["ts"][pairs[0]], rows["B"]["ts"][pairs[1]]])
     same = np.array_equal(found[np.lexsort(found.T)], expected[np.lexsort(expected.T)])
     experiment.check(f"{len(found):,} matches, as numpy's", same and len(found) > 0)

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numba as nb
 import numpy as np
-import numpy.typing as npt
 
-from wayeb_py.kernels.compiled import f64, i16, i32, i64, kernel, read_only, subroutine, u8
+from wayeb_py.kernels.compiled import i32, i64, kernel, read_only, subroutine, u8
+from wayeb_py.kernels.structs import F64, I32, I64, U8, struct
 
 NUMBER, WHOLE, TRUTH, TEXT, TIME, SPELT = range(6)  # kinds of columns
 DONE, GIVES_UP = 0, -1  # else a column + 1 that should be SPELT
@@ -37,24 +37,20 @@ _DAYS_BEFORE = np.array([0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 
 class JsonColumns(NamedTuple):
     """The columns that are read: their names, one after the other, and where each begins; kinds; digits of times."""
 
-    names: npt.NDArray[np.uint8]
-    first: npt.NDArray[np.int64]
-    kind: npt.NDArray[np.uint8]
-    digits: npt.NDArray[np.uint8]
-    guess: npt.NDArray[np.int16]  # [n-th name of an object]: the column that it had in the object before
+    names: U8
+    first: I64
+    kind: U8
+    digits: U8
+    guess: I32  # [n-th name of an object]: the column that it had in the object before
 
 
 class JsonCells(NamedTuple):
     """The cells, [column * rows + row]: a number, or where a text begins and how long it is."""
 
-    whole: npt.NDArray[np.int64]
-    number: npt.NDArray[np.float64]  # the same memory
-    length: npt.NDArray[np.int32]
-    state: npt.NDArray[np.uint8]
-
-
-_columns = nb.types.Tuple((u8[::1], i64[::1], u8[::1], u8[::1], i16[::1]))  # type: ignore[no-untyped-call]
-_cells = nb.types.Tuple((i64[::1], f64[::1], i32[::1], u8[::1]))  # type: ignore[no-untyped-call]
+    whole: I64
+    number: F64  # the same memory
+    length: I32
+    state: U8
 
 
 @subroutine
@@ -249,7 +245,7 @@ def _after_word(data, at, kind, cell, cells):  # type: ignore[no-untyped-def]
     return at + n
 
 
-@kernel(i64(read_only(u8), i64, _columns, _cells))
+@kernel(i64(read_only(u8), i64, struct(JsonColumns), struct(JsonCells)))
 def scan_objects(data, n_rows, columns, cells):  # type: ignore[no-untyped-def]
     """Reads as many lines as there are rows; returns DONE, GIVES_UP, or a column + 1 whose numbers want more care."""
     names, first, kinds, digits, guess = columns

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from wayeb_py.kernels.compiled import i64, kernel
+from wayeb_py.kernels.compiled import i64, kernel, two_i64
 from wayeb_py.kernels.compiled import read_only as _read_only
 from wayeb_py.kernels.ticks import NEVER
 
 _READ = _read_only(i64)
 _words = nb.uint64[::1]
-two_i64 = nb.types.UniTuple(i64, 2)  # type: ignore[no-untyped-call]
 
 
 @kernel(two_i64(_READ))

@@ -24,6 +24,19 @@ longs = i64[::1]
 
 
 @nb.njit(nogil=True)
+def _first_places(words, shift, first):  # type: ignore[no-untyped-def]
+    """first[digit] becomes the place of the first word with this digit, once words are sorted by it."""
+    first[:] = 0
+    for nth in range(words.shape[0]):
+        first[np.int64((words[nth] >> shift) & MASK)] += 1
+    total = 0
+    for digit in range(2048):
+        here = first[digit]
+        first[digit] = total
+        total += here
+
+
+@nb.njit(nogil=True)
 def sort_rows(values, order):  # type: ignore[no-untyped-def]
     """Puts `order` into the order of the values; what is equal stays as it is."""
     n = order.shape[0]
@@ -54,14 +67,7 @@ def sort_rows(values, order):  # type: ignore[no-untyped-def]
         shift = np.uint64(place) * DIGIT
         if (vary >> shift) & MASK == np.uint64(0):
             continue
-        count[:] = 0
-        for nth in range(n):
-            count[np.int64((digits[nth] >> shift) & MASK)] += 1
-        total = 0
-        for value in range(2048):
-            here = count[value]
-            count[value] = total
-            total += here
+        _first_places(digits, shift, count)
         for nth in range(n):
             digit = np.int64((digits[nth] >> shift) & MASK)
             at = count[digit]
@@ -100,14 +106,7 @@ def order_all(values, order):  # type: ignore[no-untyped-def]
     count = np.empty(2048, np.int64)
     shift, most = bits, np.uint64(high - low) << bits
     while most >> shift:
-        count[:] = 0
-        for nth in range(n):
-            count[(words[nth] >> shift) & MASK] += 1
-        total = 0
-        for digit in range(2048):
-            here = count[digit]
-            count[digit] = total
-            total += here
+        _first_places(words, shift, count)
         for nth in range(n):
             digit = (words[nth] >> shift) & MASK
             at = count[digit]
