@@ -117,10 +117,10 @@ def leave_core(core: int = 0) -> None:
 
 def drive(
     command: Sequence[str], lines: Sequence[Rendered], ports: dict[str, int], seconds: float, folder: Path, *,
-    calls: bool = False, core: int = 0,
+    calls: bool = False, core: int = 0, first_found_us: int = 0,
 ) -> Run:  # fmt: skip
     """Runs a process on a core for some seconds; `calls`: it calls our ports, else we call its. Errors go to the
-    folder."""
+    folder. The prelude includes an event that is due at `first_found_us` and completes the first detection."""
     listeners = {name: socket.create_server(("127.0.0.1", port)) for name, port in ports.items()} if calls else {}
     said = folder / "said.txt"
     with said.open("wb") as errors:
@@ -136,6 +136,7 @@ def drive(
             for name, port in ports.items()
         }
         before_us = min(PRELUDE_US, *(int(one.due_us[min(MOST_BEFORE, len(one.due_us) - 1)]) for one in lines))
+        before_us = max(before_us, first_found_us + 1)
         n_before = {one.stream: _send_prelude(connections[one.stream], one, before_us) for one in lines}
         _wait_for_output(collector, process, said)
         began_s = time.monotonic() - before_us / 1e6

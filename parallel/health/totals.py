@@ -72,8 +72,7 @@ class Totals:
                 of_partition = self.levels.setdefault(name, {})
                 of_partition[partition] = max(value, of_partition.get(partition, value))
             elif name in _LEVELS:
-                if group == 0:
-                    self.levels.setdefault(name, {})[partition] = value
+                self.levels.setdefault(name, {})[f"{partition}/{group}" if group else partition] = value
             else:
                 self.add(name, partition, value)
 

@@ -203,6 +203,7 @@ class Journal(ReceivedBuffer):
         return self._from_disk(start, end)
 
     def peek(self, count: int) -> list[Record]:
+        self.refuse_faulty()
         return self._from_disk(self.first, min(self.first + count, self._safe))
 
     def _from_disk(self, start: int, end: int) -> list[Record]:

@@ -112,17 +112,14 @@ def open_received(
         receiver = SocketReceiver(address, say=say)
     if journal is None:
         return ReceivedLog(receiver, ReceivedBuffer())
-    folder = journal.folder / str(number)
-    if checkpoint.read() is None and checkpoint.restart is None and any(folder.glob("*.journal")):
-        say(f"the journal {folder} has events already: they are read first")
-    return ReceivedLog(
-        receiver,
-        Journal(
-            folder,
-            most_bytes=journal.most_bytes or MOST_BYTES,
-            most_age_s=MOST_AGE_S if journal.most_age_s is None else journal.most_age_s,
-        ),
+    store = Journal(
+        journal.folder / str(number),
+        most_bytes=journal.most_bytes or MOST_BYTES,
+        most_age_s=MOST_AGE_S if journal.most_age_s is None else journal.most_age_s,
     )
+    if checkpoint.read() is None and checkpoint.restart is None and store.safe_end > store.first:
+        say(f"the journal {store.folder} has events already: they are read first")
+    return ReceivedLog(receiver, store)
 
 
 def open_logs(

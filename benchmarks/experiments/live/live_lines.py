@@ -79,10 +79,12 @@ def main() -> None:
             due_us = (np.arange(n) * (1e6 / rate)).astype(np.int64)
             in_process = simulate(text(), render(events, due_us), Path(folder) / f"{rate}-simulated")
             command, ports = station(text(), ["vehicles"], Path(folder) / str(rate))
-            run = drive(command, [render(events, due_us)], ports, n / rate, Path(folder) / str(rate))
             known = expected(events)
-            for way, lines in (("over TCP", run.lines), ("by processor time", in_process)):
-                found = found_in(lines)
+            first_us = int(due_us[min(at for _, at in known)])
+            lines = [render(events, due_us)]
+            run = drive(command, lines, ports, n / rate, Path(folder) / str(rate), first_found_us=first_us)
+            for way, came in (("over TCP", run.lines), ("by processor time", in_process)):
+                found = found_in(came)
                 reached = max((at for _, at, _ in found), default=-1)
                 same = sorted((name, at) for name, at, _ in found) == [one for one in known if one[1] <= reached]
                 told = f"{len(found):,} detections at {rate:,} lines/s {way}, as in a batch"

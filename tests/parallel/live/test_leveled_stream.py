@@ -28,7 +28,9 @@ from wayeb_py.files.formats.block import Block
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.durable.sealed_files import unseal
+from wayeb_py.parallel.health import gauge
 from wayeb_py.parallel.health.stream_summary import StreamSummary
+from wayeb_py.parallel.health.totals import load_totals
 from wayeb_py.parallel.live.lanes import leveled_loop
 from wayeb_py.parallel.live.lanes.live_lanes import ServiceOptions
 from wayeb_py.parallel.logs.folder import FolderLog
@@ -83,7 +85,9 @@ def test_each_stream_is_counted_once_by_the_first_level_that_reads_it(tmp_path: 
         lines = [line for path in (tmp_path / way).rglob("*.ndjson") for line in path.read_text().splitlines()]
         aside = [line for line in lines if '"reason"' in line]
         found = sorted(map(repr, run.found().select(["pattern", "entity", "ts"]).to_pylist()))
-        told[way] = found, summary.rows, summary.events, summary.late, summary.bad, sorted(aside)
+        n_entities = load_totals(tmp_path / way / "checkpoint" / gauge.FOLDER).level("entities")
+        counted = summary.rows, summary.events, summary.late, summary.bad, summary.entities
+        told[way] = found, sorted(aside), n_entities, *counted
         if way == "levels":
             arrived = {level: numbers["arrived"] for level, numbers in summary.by_level.items()}
             assert arrived == {"high": n_cars, "low": n_cars + n_vans}

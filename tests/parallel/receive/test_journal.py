@@ -17,6 +17,8 @@ from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.receive import journal as journals
 from wayeb_py.parallel.receive.journal import Journal
 from wayeb_py.parallel.receive.received_buffer import ReceivedBuffer, bytes_of
+from wayeb_py.parallel.recovery.checkpoint import Checkpoint
+from wayeb_py.parallel.stream.endpoints import JournalOptions, open_received
 
 PATTERNS = "stream cars { key id time ts in s attr v number }\npattern Fast := (v > 50)\n"
 
@@ -113,6 +115,27 @@ def test_a_full_disk_ends_the_stream_and_takes_back_nothing_that_is_safe(tmp_pat
     assert kept[-1] == line(4)
     assert set(kept[2:-1]) <= {line(2)}  # all of it, or nothing: half of the fourth is cut off
     again.close()
+
+
+def test_a_disk_that_is_full_before_the_first_event_ends_the_stream(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal")
+    journal._file = cast("IO[bytes]", FullDisk(cast("IO[bytes]", journal._file), 5))
+    with received(Handed(), tmp_path / "state", Collected(), journal, patterns=PATTERNS) as run:
+        assert not journal.wait_safe(journal.append([line(0)]))
+        with pytest.raises(DataError, match=r"cannot write .*journal.*: No space left on device"):
+            run.end(asks=False)
+
+
+@pytest.mark.parametrize("n_events", [0, 1])
+def test_a_new_stream_names_a_journal_that_has_events_already(n_events: int, tmp_path: Path) -> None:
+    journal, said = Journal(tmp_path / "journal/0"), list[str]()
+    assert journal.wait_safe(journal.append([line(0)] * n_events))
+    journal.close()
+    with Checkpoint(tmp_path / "checkpoint") as checkpoint:
+        address = f"unix:{tmp_path / 'socket'}"
+        open_received(address, checkpoint, JournalOptions(tmp_path / "journal"), 0, said.append).close()
+    assert len(said) == n_events
+    assert all("has events already: they are read first" in one for one in said)
 
 
 @pytest.mark.parametrize("n_bytes", [0, 5, 20])
