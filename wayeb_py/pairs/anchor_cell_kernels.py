@@ -1,10 +1,11 @@
 """The entities of a cell and their anchors lie in one piece of memory: the grid of anchors.
 
 A cell's entities lie in **blocks** of four, a line of the cache each: the x of four anchors, their y, their z, and
-their codes, which are twice the entity and one more if it has slack; an empty place is far away from everything. A
+their codes, which are twice the entity and one more if it has slack, or -1 where a place is empty. A
 bucket of the hash table is a block, and the cells of a band that lie beside each other are blocks beside each other. So
-a search knows the lines that it will read before it reads any, and can prefetch them some events ahead. A block that is
-full has another after it; all blocks but the last are full, and none of those after the first is empty.
+a search knows the lines that it will read before it reads any, and can prefetch them some events ahead. A cell with
+more entities has more blocks: all but the last are full, none of those after the first is empty, and the last code of a
+block says whether another follows (`FOLLOWED`), so that hardly any search reads `more`.
 
 Positions have 32 bits here: that is a metre or so (`ROUNDING`), and a search takes those in that are so little too far
 away. Of cells that share a bucket, the distance of its entities shows to which one an entity belongs.
@@ -27,8 +28,9 @@ IN_BLOCK = 4
 BLOCK = 4 * IN_BLOCK  # numbers
 CODES = 3 * IN_BLOCK  # where they begin
 LAST_CODE = BLOCK - 1
+FOLLOWED = 1 << 30  # in a block's last code; the rest of a code is `PLAIN`
+PLAIN = FOLLOWED - 1
 ROUNDING = 4e-7  # of a chord: more than three coordinates of two points lose with 32 bits
-FAR_AWAY = 1e9
 
 
 class Anchors(NamedTuple):
@@ -44,7 +46,7 @@ class Anchors(NamedTuple):
     mask: int  # the number of buckets, less one
     places: F32  # [block * BLOCK + …]
     codes: I32  # the same memory
-    more: I32  # [block]: the one after it, or -1
+    more: I32  # [block]: the one after it, where it is followed, or is not used
     hits: I32  # scratch
 
 
@@ -57,6 +59,11 @@ def _at(block, field):  # type: ignore[no-untyped-def]
 def bucket_of(cell, grid):  # type: ignore[no-untyped-def]
     """The first block of a cell; the cell to the east has the next one."""
     return hashed_bucket(cell, grid.mask)
+
+
+@inlined
+def _is_followed(block, grid):  # type: ignore[no-untyped-def]
+    return grid.codes[_at(block, LAST_CODE)] >= FOLLOWED
 
 
 @inlined
@@ -77,12 +84,12 @@ def put(code, x, y, z, cell, spare, counters, grid):  # type: ignore[no-untyped-
     """Puts an anchor into its cell; counters[spare] is the first of the blocks that are not used."""
     block = bucket_of(cell, grid)
     while grid.codes[_at(block, LAST_CODE)] >= 0:
-        after = np.int64(grid.more[np.uint64(block)])
-        if after < 0:
+        if not _is_followed(block, grid):
             after = counters[spare]
             counters[spare] = np.int64(grid.more[np.uint64(after)])
-            grid.more[np.uint64(after)], grid.more[np.uint64(block)] = -1, after
-        block = after
+            grid.more[np.uint64(block)] = after
+            grid.codes[_at(block, LAST_CODE)] |= FOLLOWED
+        block = np.int64(grid.more[np.uint64(block)])
     nth = 0
     while grid.codes[_at(block, CODES + nth)] >= 0:
         nth += 1
@@ -94,24 +101,25 @@ def take_out(e, cell, spare, counters, grid):  # type: ignore[no-untyped-def]
     """Takes an entity out of its cell; the last one of the cell's blocks takes its place."""
     before, block = np.int64(-1), bucket_of(cell, grid)
     nth = 0
-    while np.int64(grid.codes[_at(block, CODES + nth)]) >> 1 != e:
+    while np.int64(grid.codes[_at(block, CODES + nth)] & PLAIN) >> 1 != e:
         nth += 1
         if nth == IN_BLOCK:
             before, block, nth = block, np.int64(grid.more[np.uint64(block)]), 0
     last = block
-    while grid.more[np.uint64(last)] >= 0:
+    while _is_followed(last, grid):
         before, last = last, np.int64(grid.more[np.uint64(last)])
     end = IN_BLOCK - 1
     while grid.codes[_at(last, CODES + end)] < 0:
         end -= 1
+    followed = grid.codes[_at(block, CODES + nth)] & FOLLOWED
     _write(
         block, nth, grid.places[_at(last, end)], grid.places[_at(last, IN_BLOCK + end)],
-        grid.places[_at(last, 2 * IN_BLOCK + end)], grid.codes[_at(last, CODES + end)], grid,
+        grid.places[_at(last, 2 * IN_BLOCK + end)], grid.codes[_at(last, CODES + end)] | followed, grid,
     )  # fmt: skip
-    away = np.float32(FAR_AWAY)
-    _write(last, end, away, away, away, np.int32(-1), grid)
+    grid.codes[_at(last, CODES + end)] = -1
     if end == 0 and before >= 0:
-        grid.more[np.uint64(before)], grid.more[np.uint64(last)] = -1, counters[spare]
+        grid.codes[_at(before, LAST_CODE)] &= PLAIN
+        grid.more[np.uint64(last)] = counters[spare]
         counters[spare] = last
 
 
@@ -125,7 +133,8 @@ def find_near(block, x, y, z, near, near_slack, n_hits, grid):  # type: ignore[n
             dy = grid.places[_at(block, IN_BLOCK + nth)] - y
             dz = grid.places[_at(block, 2 * IN_BLOCK + nth)] - z
             code = grid.codes[_at(block, CODES + nth)]
-            grid.hits[np.uint64(n_hits)] = code >> 1
-            n_hits += np.int64(dx * dx + dy * dy + dz * dz <= (near_slack if code & 1 == 1 else near))
-        block = np.int64(grid.more[np.uint64(block)]) if grid.codes[_at(block, LAST_CODE)] >= 0 else np.int64(-1)
+            grid.hits[np.uint64(n_hits)] = (code & PLAIN) >> 1
+            is_near = dx * dx + dy * dy + dz * dz <= (near_slack if code & 1 == 1 else near)
+            n_hits += np.int64(is_near & (code >= 0))
+        block = np.int64(grid.more[np.uint64(block)]) if _is_followed(block, grid) else np.int64(-1)
     return n_hits

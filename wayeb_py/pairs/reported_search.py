@@ -17,12 +17,13 @@ from wayeb_py.pairs import anchor_cell_kernels as cells
 from wayeb_py.pairs import watch_kernels as watch
 from wayeb_py.pairs import watch_list_kernels as lists
 from wayeb_py.pairs.events import Events
-from wayeb_py.pairs.layout import flat, on_lines
+from wayeb_py.pairs.layout import flat, on_lines, widened
 from wayeb_py.pairs.slots import Slots
 from wayeb_py.spatial.kernels.index import EARTH_RADIUS_M
 from wayeb_py.spatial.sphere_grid import LOWEST_CELL, cells_a_degree, degrees_wide, narrowest_of_bands
 
 SLACK = 0.2  # of the reach: how far an entity may be from its anchor
+BUCKETS = 4  # for each entity: with fewer, many cells share a bucket, whose blocks no search can prefetch
 HITS = 4  # for each entity: a search finds it twice at most in a band, and sorts out before there is no room
 EXACT = 1e-12  # more than 64 bits lose of a chord
 
@@ -50,7 +51,7 @@ class ReportedSearch:
         self._body: F64 = np.zeros((0, lists.WIDTH))
         self._anchor: F64 = np.zeros((0, lists.WIDTH))
         self._watched: I32 = on_lines((64, lists.ENTRY), np.int32)
-        self._mirror: I32 = np.zeros(64, dtype=np.int32)
+        self._mirror: I32 = on_lines((64, 1), np.int32)
         self.n_entities = 0
         self._n_before = 0  # rows of earlier batches
         self._waiting: dict[str, npt.NDArray[Any]] | None = None  # a saved state until the first event
@@ -74,7 +75,7 @@ class ReportedSearch:
         slots = self.slots
         return tuple(
             lists.Watches(
-                *_views(self._body), *_views(self._anchor)[:2], flat(self._watched), self._mirror, flat(slots.pairs),
+                *_views(self._body), *_views(self._anchor)[:2], flat(self._watched), flat(self._mirror), flat(slots.pairs),
                 slots.free, slots.ended, slots.counters,
             )
         )  # fmt: skip
@@ -92,18 +93,17 @@ class ReportedSearch:
             self._hits = np.empty(HITS * size + 64, dtype=np.int32)
             self._more = np.empty(0, dtype=np.int32)
         self.n_entities = max(self.n_entities, n_entities)
-        if self._n_buckets < self.n_entities or not len(self._more):
+        if self._n_buckets < BUCKETS * self.n_entities or not len(self._more):
             self._make_blocks()
 
     def _make_blocks(self) -> None:
         """Makes an empty table of cells, and puts all anchors into it."""
-        self._n_buckets = max(64, 1 << (self.n_entities - 1).bit_length())
+        self._n_buckets = max(64, 1 << (BUCKETS * self.n_entities - 1).bit_length())
         size = self._n_buckets + len(self._body) // cells.IN_BLOCK + 1  # more than there can be
         self._blocks = on_lines((size, cells.BLOCK), np.int32)
         self._blocks[:, cells.CODES :] = -1
-        self._blocks.view(np.float32)[:, : cells.CODES] = cells.FAR_AWAY
-        self._more = np.full(size, -1, dtype=np.int32)
-        self._more[self._n_buckets : -1] = np.arange(self._n_buckets + 1, size)
+        self._more = np.empty(size, dtype=np.int32)
+        self._more[self._n_buckets :] = np.arange(self._n_buckets + 1, size + 1)
         self.slots.counters[lists.SPARE] = self._n_buckets
         watch.rehash(self.n_entities, self._anchors, self._watches)
 
@@ -123,10 +123,8 @@ class ReportedSearch:
         """Makes the room for lists that a kernel lacked."""
         lacking = int(self.slots.counters[lists.LACKING])
         if lacking:
-            watched = on_lines((2 * (len(self._watched) + lacking), lists.ENTRY), np.int32)
-            watched[: len(self._watched)] = self._watched
-            self._watched = watched
-            self._mirror = np.resize(self._mirror, len(watched))
+            n_entries = 2 * (len(self._watched) + lacking)
+            self._watched, self._mirror = widened(self._watched, n_entries), widened(self._mirror, n_entries)
 
     def settle(self, entity: I32) -> None:
         """Ends a batch: its rows become earlier ones."""
@@ -185,8 +183,8 @@ def _chord(way_m: float) -> float:
 
 def _wider(rows: F64, size: int) -> F64:
     """The rows, followed by rows of zeros."""
-    wider = on_lines((size, rows.shape[1]), np.float64)
-    wider[: len(rows)], wider[len(rows) :] = rows, 0.0
+    wider: F64 = widened(rows, size)
+    wider[len(rows) :] = 0.0
     return wider
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from wayeb_py.arrays import F64, I32, I64, U8
 from wayeb_py.pairs.grid_kernels import ENDED, FREE
-from wayeb_py.pairs.layout import on_lines
+from wayeb_py.pairs.layout import widened
 
 OUT_ROOM = 1 << 16
 LEAST_SLOTS = 64
@@ -33,8 +33,8 @@ class Slots:
     def make(self, size: int) -> None:
         """Makes room for `size` slots."""
         known = len(self.pairs)
-        pairs = on_lines((size, self._fields), np.int32)
-        pairs[:known], pairs[known:] = self.pairs, -1
+        pairs = widened(self.pairs, size)
+        pairs[known:] = -1
         n_free = int(self.counters[FREE])
         free: I32 = np.empty(size, dtype=np.int32)
         free[: size - known] = np.arange(known, size)[::-1]  # below the slots that were free before

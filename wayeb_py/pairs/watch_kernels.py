@@ -171,6 +171,7 @@ def _anchor(e, slack, lon, lat, x, y, z, rank, side, two_streams, w, grid):  # t
         end = np.int64(links[link_of(j, FIRST)]) + np.int64(links[link_of(j, LENGTH)])
         prefetch(watched, end * ENTRY)
         prefetch(w.mirror, end)
+        prefetch(rank, j)
     nth = np.int64(links[link_of(e, LENGTH)])
     while nth > 0:  # backwards: whatever takes an entry's place has been looked at
         nth -= 1
@@ -212,7 +213,26 @@ def _leaves(e, row, points, w):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _look_ahead(row, entity, lon, lat, points, w, grid):  # type: ignore[no-untyped-def]
+def _placed(e, row, step, lon, lat, points, w, grid):  # type: ignore[no-untyped-def]
+    """Where an entity gets an anchor at this row: x, y, z, longitude, latitude; its slack, and what is left of it. An
+    entity that moves too far between two events would leave any anchor at the next."""
+    at = np.uint64(3 * row)
+    x, y, z, a_lon, a_lat = points[at], points[at + 1], points[at + 2], lon[row], lat[row]
+    is_first = w.lines[line_of(e, TIME)] == NEVER
+    left = slack = grid.slack if is_first or step < FEW_STEPS * grid.slack else 0.0
+    if slack > 0.0 and step > 0.0 and not is_first:
+        ahead = min(MOST_STEPS, LEAD * slack / step)
+        x += ahead * (x - w.body[line_of(e, 0)])
+        y += ahead * (y - w.body[line_of(e, 1)])
+        z += ahead * (z - w.body[line_of(e, 2)])
+        a_lon = math.degrees(math.atan2(y, x))
+        a_lat = math.degrees(math.atan2(z, math.sqrt(x * x + y * y)))
+        left -= ahead * step
+    return x, y, z, a_lon, a_lat, slack, left
+
+
+@inlined
+def _look_ahead(row, entity, lon, lat, points, rank, w, grid):  # type: ignore[no-untyped-def]
     """Prefetches what the events after this one will look at: their own lines, their lists, those whom they watch; and
     where one will search the grid, the cells around it."""
     n = entity.shape[0]
@@ -230,8 +250,12 @@ def _look_ahead(row, entity, lon, lat, points, w, grid):  # type: ignore[no-unty
         first = np.int64(w.links[link_of(e, FIRST)])
         for place in range(first, first + np.int64(w.links[link_of(e, LENGTH)])):
             prefetch(w.body, other_of(place, w) * WIDTH)
-        if w.body[line_of(e, LEFT)] < _step(e, row + SOON, points, w) and _leaves(e, row + SOON, points, w):
-            _prefetch_cells(lon[row + SOON], lat[row + SOON], grid)
+        step = _step(e, row + SOON, points, w)
+        if w.body[line_of(e, LEFT)] < step and _leaves(e, row + SOON, points, w):
+            _, _, _, a_lon, a_lat, _, _ = _placed(e, row + SOON, step, lon, lat, points, w, grid)
+            prefetch(rank, e)
+            prefetch(w.mirror, first)
+            _prefetch_cells(a_lon, a_lat, grid)
 
 
 @inlined
@@ -282,7 +306,7 @@ def meet(  # type: ignore[no-untyped-def]
     row = begin
     while row < entity.shape[0]:
         if looks_ahead:
-            _look_ahead(row, entity, lon, lat, points, w, grid)
+            _look_ahead(row, entity, lon, lat, points, rank, w, grid)
         if not is_position(lon[row], lat[row]):
             row += 1
             continue
@@ -294,18 +318,7 @@ def meet(  # type: ignore[no-untyped-def]
             dx, dy, dz = w.anchor[line_of(e, 0)] - x, w.anchor[line_of(e, 1)] - y, w.anchor[line_of(e, 2)] - z
             left = w.anchor[line_of(e, SLACK)] - math.sqrt(dx * dx + dy * dy + dz * dz)
             if w.anchor_lines[line_of(e, CELL)] < 0 or left < 0.0:
-                # An entity that moves this far between two events would leave any anchor at the next.
-                is_first = lines[line_of(e, TIME)] == NEVER
-                left = slack = grid.slack if is_first or step < FEW_STEPS * grid.slack else 0.0
-                ax, ay, az, a_lon, a_lat = x, y, z, lon[row], lat[row]
-                if slack > 0.0 and step > 0.0 and not is_first:
-                    ahead = min(MOST_STEPS, LEAD * slack / step)
-                    ax += ahead * (x - body[line_of(e, 0)])
-                    ay += ahead * (y - body[line_of(e, 1)])
-                    az += ahead * (z - body[line_of(e, 2)])
-                    a_lon = math.degrees(math.atan2(ay, ax))
-                    a_lat = math.degrees(math.atan2(az, math.sqrt(ax * ax + ay * ay)))
-                    left -= ahead * step
+                ax, ay, az, a_lon, a_lat, slack, left = _placed(e, row, step, lon, lat, points, w, grid)
                 if not _anchor(e, slack, a_lon, a_lat, ax, ay, az, rank, side, two_streams, w, grid):
                     break
         length = np.int64(links[link_of(e, LENGTH)])

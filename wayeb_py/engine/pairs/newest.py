@@ -23,7 +23,7 @@ from wayeb_py.engine.stepping.pooled_lists import grown
 from wayeb_py.engine.values import Memory
 from wayeb_py.errors import EventsError
 from wayeb_py.pairs import geometry_kernels as geometry
-from wayeb_py.pairs.layout import flat, on_lines
+from wayeb_py.pairs.layout import flat, on_lines, widened
 
 MOST_PIECES = 64
 
@@ -117,9 +117,9 @@ class NewestSteering:
             self._make_room(n_entities + n_entities // 2 + 64)
 
     def _make_room(self, room: int) -> None:
-        kept = on_lines((room, geometry.STEERING), np.float64)
-        kept[: len(self.kept)], kept[len(self.kept) :] = self.kept, np.nan
-        self.kept = kept
+        n_kept = len(self.kept)
+        self.kept = widened(self.kept, room)
+        self.kept[n_kept:] = np.nan
 
     def save(self, entities: I32) -> F64:
         """What is kept of these."""

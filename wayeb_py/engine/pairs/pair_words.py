@@ -30,7 +30,7 @@ from wayeb_py.engine.stepping.steppers import Found
 from wayeb_py.kernels.arrival import ArrivedRows
 from wayeb_py.pairs import pair_word_kernels as kernels
 from wayeb_py.pairs.events import Events
-from wayeb_py.pairs.layout import flat, on_lines
+from wayeb_py.pairs.layout import flat, widened
 from wayeb_py.pairs.meetings import Meetings, Met
 
 
@@ -112,10 +112,9 @@ class PairWords:
         n_words, known = n_slots * self._per_slot, len(self._kept)
         if n_words > known:
             room = max(64, n_words + n_words // 2)
-            kept = on_lines((room, kernels.WIDTH), np.int64)
-            kept[:known], kept[known:] = self._kept, 0
-            kept[known:, kernels.LAST_ROW] = -1
-            self._kept = kept
+            self._kept = widened(self._kept, room)
+            self._kept[known:] = 0
+            self._kept[known:, kernels.LAST_ROW] = -1
             self.tail_ts = grown(self.tail_ts, room * self.tail)
             self.cohort.grow(room)
 
