@@ -74,9 +74,12 @@ def _point_of(row, field):  # type: ignore[no-untyped-def]
 
 @nb.njit(nogil=True, inline="always")
 def hashed_bucket(cell, mask):  # type: ignore[no-untyped-def]
-    """Cells that are neighbours along a band lie beside each other, mostly in one line of the cache."""
+    """Cells that are neighbours along a band lie beside each other, mostly in one line of the cache. Bands begin at
+    multiples of the golden section of the table: however many there are, they lie as far apart as can be, and those of
+    a wide sea do not overlap."""
     mixed = np.uint64(cell >> np.int64(32)) * np.uint64(0x9E3779B97F4A7C15)
-    return np.int64(((mixed >> np.uint64(32)) + np.uint64(cell & np.int64(0xFFFFFFFF))) & np.uint64(mask))
+    begin = ((mixed >> np.uint64(32)) * np.uint64(mask + 1)) >> np.uint64(32)
+    return np.int64((begin + np.uint64(cell & np.int64(0xFFFFFFFF))) & np.uint64(mask))
 
 
 @nb.njit(nogil=True, inline="always")

@@ -23,7 +23,7 @@ from wayeb_py.spatial.kernels.index import EARTH_RADIUS_M
 from wayeb_py.spatial.sphere_grid import LOWEST_CELL, cells_a_degree, degrees_wide, narrowest_of_bands
 
 SLACK = 0.2  # of the reach: how far an entity may be from its anchor
-BUCKETS = 4  # for each entity: with fewer, many cells share a bucket, whose blocks no search can prefetch
+BUCKETS = 2  # for each entity: with fewer, cells share buckets, and a search cannot prefetch blocks after the first
 HITS = 4  # for each entity: a search finds it twice at most in a band, and sorts out before there is no room
 EXACT = 1e-12  # more than 64 bits lose of a chord
 
