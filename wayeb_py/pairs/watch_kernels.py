@@ -69,7 +69,7 @@ from wayeb_py.spatial.kernels.sphere_grid import around, band_of, cell_of, colum
 
 FEW_STEPS = 1.0  # share of the slack: an entity that moves farther between two events gets none
 LEAD, MOST_STEPS = 0.9, 16.0  # how far ahead an anchor lies: a share of the slack, and at most this many steps
-SMALL = 65536  # with no more entities than these, prefetching costs more than it saves
+SMALL = 12288  # with no more entities than these, prefetching costs more than it saves
 FAR, NEAR, SOON = 24, 14, 7  # rows ahead of the one at hand
 MOST_AHEAD = 4  # cells of a band
 LAST_MARK = (1 << 31) - 4
