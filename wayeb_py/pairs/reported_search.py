@@ -75,8 +75,8 @@ class ReportedSearch:
         slots = self.slots
         return tuple(
             lists.Watches(
-                *_views(self._body), *_views(self._anchor)[:2], flat(self._watched), flat(self._mirror), flat(slots.pairs),
-                slots.free, slots.ended, slots.counters,
+                *_views(self._body), *_views(self._anchor)[:2], flat(self._watched), flat(self._mirror),
+                flat(slots.pairs), slots.free, slots.ended, slots.counters,
             )
         )  # fmt: skip
 

@@ -83,6 +83,7 @@ class PairWords:
         self._kept: I64 = np.zeros((0, kernels.WIDTH), dtype=np.int64)  # this and what follows by word
         self.tail_ts: I64 = np.zeros(0, dtype=np.int64)
         self._buffers = _buffers(0)
+        self._n_before = 0  # events of pairs of earlier chunks
         self.part: Part = "all"
         self.owns: Callable[[I32, I32], Bool] | None = None  # which pairs are recognised here; all where it is None
         self._is_own: Bool = np.zeros(0, dtype=bool)  # [slot]
@@ -201,7 +202,7 @@ class PairWords:
         ts, link, present, seq, elapsed, fresh = ts[:n], link[:n], present[:n], seq[:n], elapsed[:n], fresh[:n]
         n_present = kernels.arrive(
             word, row, events.ts, begins, at["a"], at["b"], events.entity, flat(self._kept),
-            flat(self._kept.view(np.int32)), ts, tuple(ArrivedRows(link, seq, elapsed, fresh, present)),
+            flat(self._kept.view(np.int32)), self._n_before, ts, tuple(ArrivedRows(link, seq, elapsed, fresh, present)),
         )  # fmt: skip
         present = present[:n_present]
         chunk = PairChunk(
@@ -222,9 +223,10 @@ class PairWords:
                 which, pattern, np.full(len(which), -1, dtype=np.int64), word[which].astype(np.int64), ts[which],
                 seq[which], start_ts, start_seq,
             )  # fmt: skip
-            last_row = self._kept[present, kernels.LAST_ROW].astype(np.int32)
+            last_row = (self._kept[present, kernels.LAST_ROW] - self._n_before).astype(np.int32)
             closed += self.joiner.take(detected, link, fresh, present, last_row)
-        kernels.settle(present, ts, seq, link, flat(self._kept), self.tail_ts, self.tail)
+        kernels.settle(word, ts, seq, self.tail_ts, self.tail)
+        self._n_before += n
         if not len(which):
             return []
         a_row, b_row = at["a"][which], at["b"][which]
