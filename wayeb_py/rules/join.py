@@ -7,6 +7,8 @@ join any more.
 
 from __future__ import annotations
 
+import numpy as np
+
 from wayeb_py.rules.lifetime import Lifetime, ends_at_once, longer
 from wayeb_py.rules.lookup import Lookup, On
 from wayeb_py.rules.memory import Moment
@@ -58,7 +60,18 @@ class Join(Node):
         """Joins tuples of one side with those that the other has, or had."""
         memory, lookup = self.inputs[1 - side].memory, self.lookups[side]
         assert memory is not None
+        if not memory.n_slots:
+            return
+        rows = np.ascontiguousarray(rows)
         probing = Tuples(rows, self.inputs[side].tables)
+        if lookup.is_at_once():
+            spans = memory.look_up(lookup, rows, probing.tables, moment, step.number)
+            if spans is not None:
+                self.counters.n_candidates += spans.n
+                if spans.n > step.most_tuples:
+                    raise too_many(self, memory.count(lookup, probing), step)
+                joined.append(memory.join(lookup, spans, rows))
+            return
         n_found = 0
         for n_candidates, found in memory.matches(lookup, probing, moment, step.number):
             self.counters.n_candidates += n_candidates

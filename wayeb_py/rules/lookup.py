@@ -21,8 +21,8 @@ from wayeb_py.kernels.ticks import FOREVER, NEVER
 from wayeb_py.rules.conditions import AnyCondition, Column, Equal, Groups, Link, Near, Within, fulfilling, shifted
 from wayeb_py.rules.grid import grid_of
 from wayeb_py.rules.kernels import runs
-from wayeb_py.rules.sorted_runs import NONE, SortedRuns
-from wayeb_py.rules.table import I64, MISSING
+from wayeb_py.rules.sorted_runs import NONE, Seen, SortedRuns, Spans
+from wayeb_py.rules.table import I64, MISSING, Table
 from wayeb_py.rules.tuples import Candidates, Tables, Tuples, mixed_key
 
 
@@ -157,6 +157,13 @@ class Lookup:
         )
         self._group: Groups | None = None  # of the checks, made at first use
         self.is_exact = not self._checks and not self._bounds  # whether every candidate matches
+        # For a join at once: the one column of the key, if there is any, and all bounds by their columns.
+        columns = probe_keys.columns + probe_keys.any_of
+        self._has_one_key = not self._checks and probe_keys.position is None and len(columns) < 2
+        self._has_one_key &= len(keys.columns + keys.any_of) < 2
+        self._key = columns[0] if columns else None
+        spans = (self._between(bound, left, right) for bound in on.links if isinstance(bound, Within))
+        self._spans = list(dict.fromkeys(spans))
 
     @property
     def n_alternatives(self) -> int:
@@ -196,6 +203,34 @@ class Lookup:
         """Whether all rows of two tables are so close in time that a bound need not be checked."""
         first, second = probing[bound.first.member], self._stored[bound.second.member]
         return bound.always_holds(first.range_of(bound.first.name), second.range_of(bound.second.name))
+
+    @staticmethod
+    def _between(bound: Within, left: Tables, right: Tables) -> tuple[Table, str, Table, str, int, int]:
+        first, second = bound.first, bound.second
+        return left[first.member], first.name, right[second.member], second.name, bound.least, bound.most
+
+    def is_at_once(self) -> bool:
+        """Whether tuples with equal keys, or all where there is no key, match, as the tables are now."""
+        if not self._has_one_key:
+            return False
+        for one, its, other, others, least, most in self._spans:
+            first, second = one.range_of(its), other.range_of(others)
+            if first is None or second is None:
+                continue
+            if second[0] - first[1] < least or second[1] - first[0] > most:
+                return False
+        return True
+
+    def look_up(self, rows: I64, probing: Tables, index: SortedRuns, seen: Seen) -> Spans | None:
+        """What tuples find in an index, where `is_at_once`; None where that is nothing."""
+        key = self._key
+        if key is None:
+            return index.look_up(NONE, rows[0], seen)
+        return index.look_up(probing[key.member].column(key.name), rows[key.member], seen)
+
+    def join(self, found: Spans, rows: I64, stored: I64) -> I64:
+        """The pairs that tuples have found, joined."""
+        return found.join(rows, stored, stored_right=self._stored_right)
 
     def candidates(self, probing: Tuples, at: I64, stored: Tuples, slots: I64) -> Candidates:
         """Pairs of probing tuples and stored ones, as left and right."""

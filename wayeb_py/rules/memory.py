@@ -20,7 +20,7 @@ from wayeb_py.kernels.ticks import FOREVER
 from wayeb_py.rules.conditions import Column
 from wayeb_py.rules.lifetime import Clocks, Lifetime, is_dead, longer, none_is_dead
 from wayeb_py.rules.lookup import Entries, Lookup
-from wayeb_py.rules.sorted_runs import NONE, SortedRuns, wider
+from wayeb_py.rules.sorted_runs import NONE, Seen, SortedRuns, Spans, wider
 from wayeb_py.rules.table import I64, ID, Bools
 from wayeb_py.rules.tuples import Candidates, Delta, Tables, Tuples, mixed_key
 
@@ -151,6 +151,19 @@ class Memory:
         for probes, slots in index.probe(key, low, high, self.died, limit, when):
             found = lookup.candidates(probing, probes if at is None else at[probes], stored, slots)
             yield len(slots), found if lookup.is_exact else lookup.matching(found)
+
+    def look_up(self, lookup: Lookup, rows: I64, probing: Tables, moment: Moment, step: int) -> Spans | None:
+        """What tuples find here, where the look-up `is_at_once`; None where that is nothing."""
+        limit, when = self._seen(moment, step)
+        index = self._index_of.get(lookup)
+        if index is None:
+            index = self._index_of[lookup] = self._indexes[lookup.entries]
+        are_all = limit == self.n_slots == self.n_alive
+        return lookup.look_up(rows, probing, index, Seen(self.died, limit, when, are_all))
+
+    def join(self, lookup: Lookup, found: Spans, rows: I64) -> I64:
+        """What tuples have found here, joined with them."""
+        return lookup.join(found, rows, self._rows)
 
     def count(self, lookup: Lookup, probing: Tuples) -> int:
         """How many candidates a look-up has, without a look at them; those of dead tuples count as well."""
