@@ -110,15 +110,16 @@ class Entries:
         times = tuples.values(self.time)
         return at, key, times if at is None else times[at]
 
-    def enter(self, tuples: Tuples, slots: I64, index: SortedRuns) -> None:
-        """Makes entries of tuples that have consecutive slots."""
-        only = self.keys.only
-        if only is not None and len(slots):
-            times, rows = (NONE, NONE) if self.time is None else tuples.source(self.time)
-            index.insert_rows(*tuples.source(only), times, rows, int(slots[0]))
+    def enter(self, tuples: Tuples, first: int, index: SortedRuns) -> None:
+        """Makes entries of tuples, whose slots are those from `first` on."""
+        only, time = self.keys.only, self.time
+        if only is not None:
+            keys, rows = tuples.source(only)
+            times, time_rows = (NONE, NONE) if time is None else tuples.source(time)
+            index.insert_rows(keys, rows, times, time_rows, first)
             return
-        at, key, time = self.of(tuples)
-        index.insert(key, time, slots if at is None else slots[at])
+        at, key, times = self.of(tuples)
+        index.insert(key, times, first + (np.arange(len(tuples), dtype=np.int64) if at is None else at))
 
 
 class Lookup:

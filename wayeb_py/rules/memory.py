@@ -18,7 +18,7 @@ import numpy as np
 
 from wayeb_py.kernels.ticks import FOREVER
 from wayeb_py.rules.conditions import Column
-from wayeb_py.rules.lifetime import Clocks, Lifetime, is_dead, longer, none_is_dead
+from wayeb_py.rules.lifetime import Clocks, Lifetime, Needed, is_dead, longer, needed, none_is_dead
 from wayeb_py.rules.lookup import Entries, Lookup
 from wayeb_py.rules.sorted_runs import NONE, Seen, SortedRuns, Spans, wider
 from wayeb_py.rules.table import I64, ID, Bools
@@ -50,6 +50,7 @@ class Memory:
         self.n_slots = 0
         self.n_alive = 0
         self.lifetime: Lifetime = ()
+        self._needed: list[Needed] | None = None  # the lifetime, made at its first use
         self._indexes: dict[Entries, SortedRuns] = {}
         self._index_of: dict[Lookup, SortedRuns] = {}  # the same by those that look up, which are found at once
         self._identities: SortedRuns | None = None  # made at the first `find`
@@ -71,9 +72,10 @@ class Memory:
     def use(self, entries: Entries, lifetime: Lifetime) -> None:
         """Prepares an index for look-ups by these entries, and keeps tuples at least as long as `lifetime` says."""
         self.lifetime = longer(self.lifetime, lifetime)
+        self._needed = None
         if entries not in self._indexes:
             self._indexes[entries] = index = SortedRuns()
-            entries.enter(Tuples(np.ascontiguousarray(self.tuples.rows), self.tables), np.arange(self.n_slots), index)
+            entries.enter(Tuples(np.ascontiguousarray(self.tuples.rows), self.tables), 0, index)
 
     # Changes.
 
@@ -86,30 +88,46 @@ class Memory:
         if delta.removed.shape[1]:
             self.remove(delta.removed, step)
         if delta.added.shape[1]:
-            self.add(delta.added, step)
+            self._add(delta.added, step, None, is_own=delta.added.shape[0] > 1)
 
     def add(self, rows: I64, step: int, note: I64 | None = None) -> I64:
         """Adds tuples, and returns their slots."""
+        begin = self._add(rows, step, note)
+        return np.arange(begin, self.n_slots, dtype=np.int64)
+
+    def _add(self, rows: I64, step: int, note: I64 | None, *, is_own: bool = False) -> int:
+        """Adds tuples, and returns the first of their slots; a matrix that nobody else keeps `is_own`."""
         self._begin(step)
+        rows = np.ascontiguousarray(rows)
         begin, end = self.n_slots, self.n_slots + rows.shape[1]
         if end > len(self.died):
-            room = max(end, 2 * len(self.died))
-            grown: I64 = np.empty((len(self.tables), room), dtype=np.int64)
-            grown[:, :begin] = self._rows[:, :begin]
-            self._rows, self.died = grown, wider(self.died, begin, room)
-        self._rows[:, begin:end] = rows
+            self._make_room(rows, begin, end, is_own=is_own)
+        else:
+            self._rows[:, begin:end] = rows
         self.died[begin:end] = ALIVE
-        if len(self.note) or note is not None:
+        if note is not None or len(self.note):
             self._keep_note(begin, end, note)
         self.n_slots = end
         self.n_alive += end - begin
-        slots: I64 = np.arange(begin, end, dtype=np.int64)
-        came = Tuples(np.ascontiguousarray(rows), self.tables)
+        came = Tuples(rows, self.tables)
         for entries, index in self._indexes.items():
-            entries.enter(came, slots, index)
+            entries.enter(came, begin, index)
         if self._identities is not None:
+            slots: I64 = np.arange(begin, end, dtype=np.int64)
             self._identities.insert(self._identity(came), np.zeros(len(came), dtype=np.int64), slots)
-        return slots
+        return begin
+
+    def _make_room(self, rows: I64, begin: int, end: int, *, is_own: bool) -> None:
+        """Makes room for tuples, and puts them there."""
+        if not begin and is_own:
+            self._rows, self.died = rows, np.empty(end, dtype=np.int64)
+            return
+        room = max(end, 2 * len(self.died))
+        grown: I64 = np.empty((len(self.tables), room), dtype=np.int64)
+        if begin:
+            grown[:, :begin] = self._rows[:, :begin]
+        grown[:, begin:end] = rows
+        self._rows, self.died = grown, wider(self.died, begin, room)
 
     def _keep_note(self, begin: int, end: int, note: I64 | None) -> None:
         if len(self.note) < len(self.died):
@@ -198,10 +216,15 @@ class Memory:
         """Which of these tuples nothing to come can join; None where there are no such tuples."""
         if self.lifetime is None or not rows.shape[1]:
             return None
-        if none_is_dead(self.lifetime, self.tables, clocks):
+        if self._none_is_dead(clocks):
             return None
         dead = is_dead(self.lifetime, Tuples(rows, self.tables), clocks)
         return dead if dead.any() else None
+
+    def _none_is_dead(self, clocks: Clocks) -> bool:
+        if self._needed is None:
+            self._needed = needed(self.lifetime, self.tables)
+        return none_is_dead(self._needed, clocks)
 
     def end(self, slots: I64) -> None:
         """Marks tuples that came in the last step as gone in that same step."""
@@ -211,7 +234,7 @@ class Memory:
         """Marks the tuples that nothing to come can join, and says how many these are."""
         if self.lifetime is None or not self.n_alive:
             return 0
-        if none_is_dead(self.lifetime, self.tables, clocks):
+        if self._none_is_dead(clocks):
             return 0
         alive = self.alive()
         dead = is_dead(self.lifetime, Tuples(self.rows_of(alive), self.tables), clocks)

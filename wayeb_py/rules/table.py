@@ -48,7 +48,8 @@ class Table:
         self.n_rows = 0
         self.n_arrived = 0
         self.n_taken = 0  # rows taken, of those that arrived since the table was made
-        self._ranges: dict[str, tuple[int, int, int]] = {}  # by column: rows looked at, their least and greatest value
+        # By column: how many rows have been looked at, and their least and greatest value.
+        self._ranges: dict[str, tuple[int, tuple[int, int] | None]] = {}
 
     @property
     def names(self) -> list[str]:
@@ -62,13 +63,13 @@ class Table:
     def range_of(self, name: str) -> tuple[int, int] | None:
         """The least and the greatest value of a column of whole numbers, None without rows; this costs a look at the
         rows that came since the last call."""
-        n_seen, low, high = self._ranges.get(name, (0, 0, 0))
+        n_seen, known = self._ranges.get(name, (0, None))
         if n_seen < self.n_rows:
             more = self._columns[name][n_seen : self.n_rows]
-            least, most = int(more.min()), int(more.max())
-            low, high = (min(low, least), max(high, most)) if n_seen else (least, most)
-            self._ranges[name] = self.n_rows, low, high
-        return (low, high) if self.n_rows else None
+            low, high = int(more.min()), int(more.max())
+            known = (low, high) if known is None else (min(low, known[0]), max(high, known[1]))
+            self._ranges[name] = self.n_rows, known
+        return known
 
     def append(self, columns: Mapping[str, Array], rows: I64 | None = None, n_arrived: int | None = None) -> I64:
         """Appends the rows of a batch, or those that `rows` picks, and returns their positions; all rows get ids."""

@@ -55,9 +55,8 @@ class MatchRows:
     def table(self, found: Iterable[Found]) -> pa.Table:
         """Rows in the order in which they are decided; at one time, in the order of the file."""
         some = [one for one in found if one.rule in self._types]
-        schema = self.schema.detections
         if not some:
-            return schema.empty_table()
+            return self.schema.no_detections
         decided = some[0].decided if len(some) == 1 else np.concatenate([one.decided for one in some])
         place = np.repeat([self._names.index(one.rule) for one in some], [one.n for one in some])
         if len(some) == 1:  # which is in order
