@@ -16,6 +16,8 @@ from wayeb_py.rules.node import Node, Step, together, too_many
 from wayeb_py.rules.table import I64
 from wayeb_py.rules.tuples import Delta, Tuples
 
+MOST_CHECKED = 1 << 18  # candidates that are joined before they are checked; of more, some at a time
+
 
 class Join(Node):
     """Every left tuple with every right one that it matches. Members of the right come after those of the left."""
@@ -66,12 +68,19 @@ class Join(Node):
         probing = Tuples(rows, self.inputs[side].tables)
         if lookup.is_at_once():
             spans = memory.look_up(lookup, rows, probing.tables, moment, step.number)
-            if spans is not None:
+            if spans is None:
+                return
+            if not lookup.has_checks or spans.n <= MOST_CHECKED:
                 self.counters.n_candidates += spans.n
-                if spans.n > step.most_tuples:
+                if not lookup.has_checks and spans.n > step.most_tuples:
                     raise too_many(self, memory.count(lookup, probing), step)
-                joined.append(memory.join(lookup, spans, rows))
-            return
+                found_rows = memory.join(lookup, spans, rows)
+                if lookup.has_checks:
+                    found_rows = lookup.passing(Tuples(found_rows, self.tables))
+                    if found_rows.shape[1] > step.most_tuples:
+                        raise too_many(self, f"at least {found_rows.shape[1]}", step)
+                joined.append(found_rows)
+                return
         n_found = 0
         for n_candidates, found in memory.matches(lookup, probing, moment, step.number):
             self.counters.n_candidates += n_candidates

@@ -158,11 +158,9 @@ class Lookup:
         )
         self._group: Groups | None = None  # of the checks, made at first use
         self.is_exact = not self._checks and not self._bounds  # whether every candidate matches
-        # For a join at once: the one column of the key, if there is any, and all bounds by their columns.
-        columns = probe_keys.columns + probe_keys.any_of
-        self._has_one_key = not self._checks and probe_keys.position is None and len(columns) < 2
-        self._has_one_key &= len(keys.columns + keys.any_of) < 2
-        self._key = columns[0] if columns else None
+        # For a join at once: the columns of the key, if there are any, and all bounds by their columns.
+        self._has_one_key = keys.position is None and max(len(keys.any_of), len(probe_keys.any_of)) < 2
+        self._key = probe_keys.columns + probe_keys.any_of
         spans = (self._between(bound, left, right) for bound in on.links if isinstance(bound, Within))
         self._spans = list(dict.fromkeys(spans))
 
@@ -211,7 +209,7 @@ class Lookup:
         return left[first.member], first.name, right[second.member], second.name, bound.least, bound.most
 
     def is_at_once(self) -> bool:
-        """Whether tuples with equal keys, or all where there is no key, match, as the tables are now."""
+        """Whether all tuples with equal keys, or all where there is no key, are candidates, as the tables are now."""
         if not self._has_one_key:
             return False
         for one, its, other, others, least, most in self._spans:
@@ -224,14 +222,35 @@ class Lookup:
 
     def look_up(self, rows: I64, probing: Tables, index: SortedRuns, seen: Seen) -> Spans | None:
         """What tuples find in an index, where `is_at_once`; None where that is nothing."""
-        key = self._key
-        if key is None:
+        if not self._key:
             return index.look_up(NONE, rows[0], seen)
-        return index.look_up(probing[key.member].column(key.name), rows[key.member], seen)
+        if len(self._key) == 1:
+            (key,) = self._key
+            return index.look_up(probing[key.member].column(key.name), rows[key.member], seen)
+        at, mixed = self._probe_keys.of(Tuples(rows, probing))
+        if at is None:
+            return index.look_up(mixed, np.arange(len(mixed), dtype=np.int64), seen)
+        every: I64 = np.full(rows.shape[1], MISSING, dtype=np.int64)
+        every[at] = mixed
+        return index.look_up(every, np.arange(len(every), dtype=np.int64), seen)
 
     def join(self, found: Spans, rows: I64, stored: I64) -> I64:
         """The pairs that tuples have found, joined."""
         return found.join(rows, stored, stored_right=self._stored_right)
+
+    @property
+    def has_checks(self) -> bool:
+        """Whether a candidate that `look_up` has found may not match."""
+        return bool(self._checks)
+
+    def passing(self, joined: Tuples) -> I64:
+        """The joined tuples that pass the checks."""
+        rows = self.prepare().rows(joined.values, len(joined))[0]
+        if len(rows) == len(joined):
+            return joined.rows
+        found: I64 = np.empty((len(joined.rows), len(rows)), dtype=np.int64)
+        runs.take_tuples(found, 0, joined.rows, rows)
+        return found
 
     def candidates(self, probing: Tuples, at: I64, stored: Tuples, slots: I64) -> Candidates:
         """Pairs of probing tuples and stored ones, as left and right."""

@@ -49,6 +49,23 @@ def _merge(key, time, slot, begin, middle, end):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(nogil=True)
+def _order_ties(key, time, order):  # type: ignore[no-untyped-def]
+    """Puts entries that are in the order of their keys into that of (key, time), by insertion; False, with the order
+    spoilt, where that takes long."""
+    left = 8 * order.shape[0]
+    for nth in range(1, order.shape[0]):
+        this, at = order[nth], nth
+        while at > 0 and time[order[at - 1]] > time[this] and key[order[at - 1]] == key[this]:
+            order[at] = order[at - 1]
+            at -= 1
+        order[at] = this
+        left -= nth - at
+        if left < 0:
+            return False
+    return True
+
+
+@nb.njit(nogil=True)
 def _end_run(key, time, slot, bounds, n_runs, n):  # type: ignore[no-untyped-def]
     """Makes a run of the n entries behind the last one, in any order, and merges runs; returns how many there are."""
     begin = bounds[n_runs]
@@ -65,9 +82,8 @@ def _end_run(key, time, slot, bounds, n_runs, n):  # type: ignore[no-untyped-def
         n_sorted = 1
         while n_sorted < n and more_time[n_sorted - 1] <= more_time[n_sorted]:
             n_sorted += 1
-        if n_sorted == n:
-            order_all(more_key, order)
-        else:
+        order_all(more_key, order)
+        if n_sorted < n and not _order_ties(more_key, more_time, order):
             order_all(more_time, order)
             sort_rows(more_key, order)
         for nth in range(n):
