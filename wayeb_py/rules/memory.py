@@ -21,7 +21,7 @@ from wayeb_py.rules.conditions import Column
 from wayeb_py.rules.lifetime import Clocks, Lifetime, Needed, is_dead, longer, needed, none_is_dead
 from wayeb_py.rules.lookup import Entries, Lookup
 from wayeb_py.rules.sorted_runs import NONE, Seen, SortedRuns, Spans, wider
-from wayeb_py.rules.table import I64, ID, Bools
+from wayeb_py.rules.table import I64, ID, Bools, room_for
 from wayeb_py.rules.tuples import Candidates, Delta, Tables, Tuples, mixed_key
 
 ALIVE = FOREVER
@@ -88,22 +88,25 @@ class Memory:
         if delta.removed.shape[1]:
             self.remove(delta.removed, step)
         if delta.added.shape[1]:
-            self._add(delta.added, step, None, is_own=delta.added.shape[0] > 1)
+            self._add(delta.added, step, None)
 
     def add(self, rows: I64, step: int, note: I64 | None = None) -> I64:
         """Adds tuples, and returns their slots."""
         begin = self._add(rows, step, note)
         return np.arange(begin, self.n_slots, dtype=np.int64)
 
-    def _add(self, rows: I64, step: int, note: I64 | None, *, is_own: bool = False) -> int:
-        """Adds tuples, and returns the first of their slots; a matrix that nobody else keeps `is_own`."""
+    def _add(self, rows: I64, step: int, note: I64 | None) -> int:
+        """Adds tuples, and returns the first of their slots."""
         self._begin(step)
         rows = np.ascontiguousarray(rows)
         begin, end = self.n_slots, self.n_slots + rows.shape[1]
         if end > len(self.died):
-            self._make_room(rows, begin, end, is_own=is_own)
-        else:
-            self._rows[:, begin:end] = rows
+            room = room_for(end, len(self.died))
+            grown: I64 = np.empty((len(self.tables), room), dtype=np.int64)
+            if begin:
+                grown[:, :begin] = self._rows[:, :begin]
+            self._rows, self.died = grown, wider(self.died, begin, room)
+        self._rows[:, begin:end] = rows
         self.died[begin:end] = ALIVE
         if note is not None or len(self.note):
             self._keep_note(begin, end, note)
@@ -116,18 +119,6 @@ class Memory:
             slots: I64 = np.arange(begin, end, dtype=np.int64)
             self._identities.insert(self._identity(came), np.zeros(len(came), dtype=np.int64), slots)
         return begin
-
-    def _make_room(self, rows: I64, begin: int, end: int, *, is_own: bool) -> None:
-        """Makes room for tuples, and puts them there."""
-        if not begin and is_own:
-            self._rows, self.died = rows, np.empty(end, dtype=np.int64)
-            return
-        room = max(end, 2 * len(self.died))
-        grown: I64 = np.empty((len(self.tables), room), dtype=np.int64)
-        if begin:
-            grown[:, :begin] = self._rows[:, :begin]
-        grown[:, begin:end] = rows
-        self._rows, self.died = grown, wider(self.died, begin, room)
 
     def _keep_note(self, begin: int, end: int, note: I64 | None) -> None:
         if len(self.note) < len(self.died):

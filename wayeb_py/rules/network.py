@@ -195,12 +195,14 @@ class Network:
         positions = self._give(added or {}, removed or {})
         self._number += 1
         step = Step(self._number, self.clocks, before, self.most_tuples)
+        ran = []
         for node in self.nodes:
             if node.is_due(step):
                 begin = perf_counter()
                 node.run(step)
                 node.counters.seconds += perf_counter() - begin
-        for node in self.nodes:
+                ran.append(node)
+        for node in ran:
             node.rest()
         return positions
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from wayeb_py.rules.kernels import joins, orders, runs
 from wayeb_py.rules.kernels.joins import SORTED_FROM
-from wayeb_py.rules.table import I64
+from wayeb_py.rules.table import I64, room_for
 
 MOST_RUNS = 64
 CHUNK = 1 << 18  # entries that one call of the kernel returns
@@ -90,7 +90,7 @@ class SortedRuns:
         n_before = len(self)
         self._n_most = n_before + n_more
         if self._n_most > len(self._key):
-            grown = np.empty((3, max(self._n_most, 2 * len(self._key))), dtype=np.int64)
+            grown = np.empty((3, room_for(self._n_most, len(self._key))), dtype=np.int64)
             if n_before:
                 for own, before in zip(grown, (self._key, self._time, self._slot), strict=True):
                     own[:n_before] = before[:n_before]

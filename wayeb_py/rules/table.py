@@ -35,6 +35,11 @@ def greatest(arrays: Sequence[Array]) -> Array:
     return reduce(np.maximum, arrays)
 
 
+def room_for(n: int, n_now: int) -> int:
+    """For how many an array is made that has room for `n_now` and needs it for n: mostly a few more come soon."""
+    return max(n + n // 8, 2 * n_now)
+
+
 class Table:
     """Rows of one input. `columns` are their names and types; the id comes by itself.
 
@@ -90,7 +95,7 @@ class Table:
     def _grow(self, n_rows: int) -> None:
         for name, values in self._columns.items():
             if len(values) < n_rows:
-                grown = np.empty(max(n_rows, 2 * len(values)), values.dtype)
+                grown = np.empty(room_for(n_rows, len(values)), values.dtype)
                 grown[: self.n_rows] = values[: self.n_rows]
                 self._columns[name] = grown
 
