@@ -12,7 +12,6 @@ from functools import cached_property
 
 import numpy as np
 
-from wayeb_py.kernels.compiled import Kernel
 from wayeb_py.rules.conditions import Column
 from wayeb_py.rules.kernels import runs
 from wayeb_py.rules.table import I64, Array, Table
@@ -82,18 +81,23 @@ class OrderedTuples:
 
     def least(self, columns: Sequence[Column]) -> I64:
         """Of each tuple the least value of some columns, all of them times."""
-        return self._ordered(_folded(runs.lower, [self._source(column) for column in columns]))
+        return self._ordered(_folded([self._source(column) for column in columns], is_least=True))
 
     def greatest(self, columns: Sequence[Column]) -> I64:
         """Of each tuple the greatest value of some columns, all of them times."""
-        return self._ordered(_folded(runs.heighten, [self._source(column) for column in columns]))
+        return self._ordered(_folded([self._source(column) for column in columns], is_least=False))
 
 
-def _folded(fold: Kernel, sources: Sequence[tuple[Array, I64]]) -> I64:
-    (values, rows), *others = sources
-    folded: I64 = values.take(rows)
-    for values, rows in others:
-        fold.direct(values, rows, folded)
+def _folded(sources: Sequence[tuple[Array, I64]], *, is_least: bool) -> I64:
+    """For each tuple the least, or the greatest, of the values that it has in some columns."""
+    if len(sources) == 1:
+        ((values, rows),) = sources
+        alone: I64 = values.take(rows)
+        return alone
+    folded: I64 = np.empty(len(sources[0][1]), dtype=np.int64)
+    for nth in range(0, len(sources), 2):
+        second = sources[min(nth + 1, len(sources) - 1)]
+        runs.fold_two.direct(*sources[nth], *second, is_least, nth == 0, folded)
     return folded
 
 

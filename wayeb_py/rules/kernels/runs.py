@@ -139,18 +139,18 @@ def keys_of(keys, rows, out):  # type: ignore[no-untyped-def]
     return n_missing
 
 
-@_kernel(nb.void(_READ, _READ, longs))
-def lower(values, rows, out):  # type: ignore[no-untyped-def]
-    """out[n] = the lesser of it and values[rows[n]]."""
+@_kernel(nb.void(_READ, _READ, _READ, _READ, nb.boolean, nb.boolean, longs))
+def fold_two(values, rows, others, other_rows, is_least, is_first, out):  # type: ignore[no-untyped-def]
+    """out[n] = the least of values[rows[n]], others[other_rows[n]] and, unless these are the first, of out[n] itself;
+    the greatest unless `is_least`."""
     for nth in range(rows.shape[0]):
-        out[nth] = min(out[nth], values[np.uint64(rows[nth])])
-
-
-@_kernel(nb.void(_READ, _READ, longs))
-def heighten(values, rows, out):  # type: ignore[no-untyped-def]
-    """out[n] = the greater of it and values[rows[n]]."""
-    for nth in range(rows.shape[0]):
-        out[nth] = max(out[nth], values[np.uint64(rows[nth])])
+        one, other = values[np.uint64(rows[nth])], others[np.uint64(other_rows[nth])]
+        if is_least:
+            found = min(one, other)
+            out[nth] = found if is_first else min(found, out[nth])
+        else:
+            found = max(one, other)
+            out[nth] = found if is_first else max(found, out[nth])
 
 
 @_kernel(nb.void(i64[:, ::1], i64, i64[:, ::1], _READ))
