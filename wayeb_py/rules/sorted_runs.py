@@ -45,11 +45,15 @@ class Spans:
     seen: Seen
     order: I64
     spans: I64
+    is_product: bool  # every probe has found every slot
 
     def join(self, probing: I64, stored: I64, *, stored_right: bool) -> I64:
         """The probing tuples with the stored ones that they have found."""
         n_probing, n_stored, seen = len(probing), len(stored), self.seen
         out: I64 = np.empty((n_probing + n_stored, self.n), dtype=np.int64)
+        if self.is_product and not stored_right:
+            joins.multiply.direct(self.slot[self.spans[0] : self.spans[1]], stored, probing, out)
+            return out
         joins.join.direct(
             self.slot, self.n_runs, seen.died, seen.limit, seen.when, seen.are_all, self.order, self.spans,
             probing, 0 if stored_right else n_stored, stored, n_probing if stored_right else 0, out,
@@ -132,7 +136,8 @@ class SortedRuns:
             self._key, self._time, self._slot, self._bounds, n_runs, keys, rows, seen.died, seen.limit, seen.when,
             seen.are_all, order, spans,
         )  # fmt: skip
-        return Spans(n_found, self._slot, n_runs, seen, order, spans) if n_found else None
+        is_product = not len(keys) and n_runs == 1 and seen.are_all
+        return Spans(n_found, self._slot, n_runs, seen, order, spans, is_product) if n_found else None
 
     def count(self, key: I64, low: I64, high: I64) -> int:
         """How many entries the probes would find, without a look at them; those of dead slots count as well."""

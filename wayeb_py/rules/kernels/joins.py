@@ -99,3 +99,20 @@ def join(slot, n_runs, died, limit, when, all_count, order, spans, probing, prob
                 for entry in range(n_found):
                     into[n_out + entry] = value
             n_out += n_found
+
+
+@_kernel(nb.void(_READ, _tuples, _tuples, _tuples))
+def multiply(slots, left, right, out):  # type: ignore[no-untyped-def]
+    """out[:, n] = each left tuple of some slots with each right one, in the order of the left: what is in order so
+    stays in order."""
+    n_left, n_right = left.shape[0], right.shape[1]
+    for nth in range(slots.shape[0]):
+        begin = np.uint64(nth * n_right)
+        for member in range(n_left):
+            value, into = left[member, np.uint64(slots[nth])], out[member]
+            for other in range(np.uint64(n_right)):
+                into[begin + other] = value
+        for member in range(right.shape[0]):
+            source, into = right[member], out[n_left + member]
+            for other in range(np.uint64(n_right)):
+                into[begin + other] = source[other]

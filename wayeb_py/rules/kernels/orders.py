@@ -176,17 +176,21 @@ def _add_digit(values, low, factor, key):  # type: ignore[no-untyped-def]
 
 @nb.njit(nogil=True)
 def _are_in_order(first, rows, members):  # type: ignore[no-untyped-def]
-    has_first = first.shape[0] > 0
-    for nth in range(1, rows.shape[1]):
-        if has_first and first[nth - 1] != first[nth]:
-            if first[nth - 1] > first[nth]:
+    n, n_members, has_first = np.uint64(rows.shape[1]), np.uint64(members.shape[0]), first.shape[0] > 0
+    before = np.uint64(0)
+    for nth in range(np.uint64(1), n):
+        if has_first and first[before] != first[nth]:
+            if first[before] > first[nth]:
                 return False
-            continue
-        for member in members:
-            if rows[member, nth - 1] != rows[member, nth]:
-                if rows[member, nth - 1] > rows[member, nth]:
-                    return False
-                break
+        else:
+            for place in range(n_members):
+                member = np.uint64(members[place])
+                one, other = rows[member, before], rows[member, nth]
+                if one != other:
+                    if one > other:
+                        return False
+                    break
+        before = np.uint64(nth)
     return True
 
 
@@ -212,6 +216,9 @@ def _order_by_words(first, rows, members, words, others, order):  # type: ignore
         most = most * factor + np.uint64(high - low)
         n_values *= wide
         n_taken = column + 1
+        if column < 0 and _are_in_order(first[:0], rows, members):  # as joins of all combinations make them
+            n_taken = n_members
+            break
     if most == np.uint64(0):
         return False
     for nth in range(n):
