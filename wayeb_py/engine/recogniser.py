@@ -384,8 +384,8 @@ class Recogniser:
         closed = [] if self._hides_episodes else [(one, some.episodes()) for one, some in found]
         episodes = [fit(table, one.schema, schema, episodes=True) for one, table in closed if table.num_rows]
         return Detections(
-            pa.concat_tables(tables) if tables else schema.detections.empty_table(),
-            pa.concat_tables(episodes) if episodes else schema.episodes.empty_table(),
+            pa.concat_tables(tables) if tables else schema.no_detections,
+            pa.concat_tables(episodes) if episodes else schema.no_episodes,
         )
 
     def _reported(self, found: Detections) -> pa.Table:

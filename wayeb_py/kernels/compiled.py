@@ -77,6 +77,11 @@ class Kernel:
         entry: Callable[..., Any] = compiled.entry_point
         return entry
 
+    @functools.cached_property
+    def direct(self) -> Callable[..., Any]:
+        """The entry point, kept: for callers that make all arrays that they pass, and know their types."""
+        return self.entry_point()
+
     def load_all(self) -> None:
         for kind in self._signatures:
             if kind not in self._compiled:

@@ -7,12 +7,16 @@ join any more.
 
 from __future__ import annotations
 
+import numpy as np
+
 from wayeb_py.rules.lifetime import Lifetime, ends_at_once, longer
 from wayeb_py.rules.lookup import Lookup, On
 from wayeb_py.rules.memory import Moment
 from wayeb_py.rules.node import Node, Step, together, too_many
 from wayeb_py.rules.table import I64
 from wayeb_py.rules.tuples import Delta, Tuples
+
+MOST_CHECKED = 1 << 18  # candidates that are joined before they are checked; of more, some at a time
 
 
 class Join(Node):
@@ -58,7 +62,25 @@ class Join(Node):
         """Joins tuples of one side with those that the other has, or had."""
         memory, lookup = self.inputs[1 - side].memory, self.lookups[side]
         assert memory is not None
+        if not memory.n_slots:
+            return
+        rows = np.ascontiguousarray(rows)
         probing = Tuples(rows, self.inputs[side].tables)
+        if lookup.is_at_once():
+            spans = memory.look_up(lookup, rows, probing.tables, moment, step.number)
+            if spans is None:
+                return
+            if not lookup.has_checks or spans.n <= MOST_CHECKED:
+                self.counters.n_candidates += spans.n
+                if not lookup.has_checks and spans.n > step.most_tuples:
+                    raise too_many(self, memory.count(lookup, probing), step)
+                found_rows = memory.join(lookup, spans, rows)
+                if lookup.has_checks:
+                    found_rows = lookup.passing(Tuples(found_rows, self.tables))
+                    if found_rows.shape[1] > step.most_tuples:
+                        raise too_many(self, f"at least {found_rows.shape[1]}", step)
+                joined.append(found_rows)
+                return
         n_found = 0
         for n_candidates, found in memory.matches(lookup, probing, moment, step.number):
             self.counters.n_candidates += n_candidates

@@ -17,6 +17,8 @@ from wayeb_py.kernels.ticks import FOREVER, NEVER
 from wayeb_py.rules.conditions import Column, shifted
 from wayeb_py.rules.table import I64, Array, Bools, Table
 
+_NEVER, _FOREVER = int(NEVER), int(FOREVER)  # which compare faster with whole numbers than numpy's
+
 Clocks = Mapping[str, int]
 """The time of each input's clock; `FOREVER` where no row comes any more, `NEVER` where nothing is known yet."""
 
@@ -64,17 +66,6 @@ class Awaits:
             return np.ones(len(tuples), dtype=bool)
         return self.last(tuples) < clock
 
-    def by_all(self, tables: Sequence[Table], clocks: Clocks) -> bool:
-        """Whether the least times in the tables show that every tuple of their rows awaits a row of this input."""
-        clock = clocks.get(self.clock, int(NEVER))
-        if clock == FOREVER or self.limits:
-            return False
-        for column, ticks in self.until:
-            times = tables[column.member].range_of(column.name)
-            if times is None or times[0] + ticks < clock:
-                return False
-        return True
-
 
 Lifetime = tuple[Awaits, ...] | None
 """What a tuple awaits; None where it is needed until it is removed."""
@@ -88,15 +79,37 @@ def is_dead(lifetime: Lifetime, tuples: HasValues, clocks: Clocks) -> Bools:
     return dead
 
 
-def none_is_dead(lifetime: Lifetime, tables: Sequence[Table], clocks: Clocks) -> bool:
+Needed = tuple[str, list[tuple[Table, str, int]]]
+"""A clock, and for the columns of tables the least ticks after a value until which it matters."""
+
+
+def needed(lifetime: Lifetime, tables: Sequence[Table]) -> list[Needed]:
+    """A lifetime as `none_is_dead` reads it."""
+    found: list[Needed] = []
+    for awaits in lifetime or ():
+        if not awaits.limits:
+            least: dict[tuple[Table, str], int] = {}
+            for column, ticks in awaits.until:
+                key = tables[column.member], column.name
+                least[key] = min(ticks, least.get(key, ticks))
+            found.append((awaits.clock, [(*key, ticks) for key, ticks in least.items()]))
+    return found
+
+
+def none_is_dead(lifetime: Sequence[Needed], clocks: Clocks) -> bool:
     """Whether the least times in the tables show that something to come can join every tuple of their rows.
 
     It looks at no tuple, so it may say no where all of them are needed.
     """
-    if lifetime is None:
-        return True
-    for awaits in lifetime:  # noqa: SIM110 (as in `Node.is_due`)
-        if awaits.by_all(tables, clocks):
+    for name, columns in lifetime:
+        clock = clocks.get(name, _NEVER)
+        if clock == _FOREVER:
+            continue
+        for table, column, ticks in columns:
+            times = table.range_of(column)
+            if times is None or times[0] + ticks < clock:
+                break
+        else:
             return True
     return False
 

@@ -21,8 +21,8 @@ from wayeb_py.kernels.ticks import FOREVER, NEVER
 from wayeb_py.rules.conditions import AnyCondition, Column, Equal, Groups, Link, Near, Within, fulfilling, shifted
 from wayeb_py.rules.grid import grid_of
 from wayeb_py.rules.kernels import runs
-from wayeb_py.rules.sorted_runs import NONE, SortedRuns
-from wayeb_py.rules.table import I64, MISSING
+from wayeb_py.rules.sorted_runs import NONE, Seen, SortedRuns, Spans
+from wayeb_py.rules.table import I64, MISSING, Table
 from wayeb_py.rules.tuples import Candidates, Tables, Tuples, mixed_key
 
 
@@ -110,15 +110,16 @@ class Entries:
         times = tuples.values(self.time)
         return at, key, times if at is None else times[at]
 
-    def enter(self, tuples: Tuples, slots: I64, index: SortedRuns) -> None:
-        """Makes entries of tuples that have consecutive slots."""
-        only = self.keys.only
-        if only is not None and len(slots):
-            times, rows = (NONE, NONE) if self.time is None else tuples.source(self.time)
-            index.insert_rows(*tuples.source(only), times, rows, int(slots[0]))
+    def enter(self, tuples: Tuples, first: int, index: SortedRuns) -> None:
+        """Makes entries of tuples, whose slots are those from `first` on."""
+        only, time = self.keys.only, self.time
+        if only is not None:
+            keys, rows = tuples.source(only)
+            times, time_rows = (NONE, NONE) if time is None else tuples.source(time)
+            index.insert_rows(keys, rows, times, time_rows, first)
             return
-        at, key, time = self.of(tuples)
-        index.insert(key, time, slots if at is None else slots[at])
+        at, key, times = self.of(tuples)
+        index.insert(key, times, first + (np.arange(len(tuples), dtype=np.int64) if at is None else at))
 
 
 class Lookup:
@@ -157,6 +158,11 @@ class Lookup:
         )
         self._group: Groups | None = None  # of the checks, made at first use
         self.is_exact = not self._checks and not self._bounds  # whether every candidate matches
+        # For a join at once: the columns of the key, if there are any, and all bounds by their columns.
+        self._has_one_key = keys.position is None and max(len(keys.any_of), len(probe_keys.any_of)) < 2
+        self._key = probe_keys.columns + probe_keys.any_of
+        spans = (self._between(bound, left, right) for bound in on.links if isinstance(bound, Within))
+        self._spans = list(dict.fromkeys(spans))
 
     @property
     def n_alternatives(self) -> int:
@@ -196,6 +202,55 @@ class Lookup:
         """Whether all rows of two tables are so close in time that a bound need not be checked."""
         first, second = probing[bound.first.member], self._stored[bound.second.member]
         return bound.always_holds(first.range_of(bound.first.name), second.range_of(bound.second.name))
+
+    @staticmethod
+    def _between(bound: Within, left: Tables, right: Tables) -> tuple[Table, str, Table, str, int, int]:
+        first, second = bound.first, bound.second
+        return left[first.member], first.name, right[second.member], second.name, bound.least, bound.most
+
+    def is_at_once(self) -> bool:
+        """Whether all tuples with equal keys, or all where there is no key, are candidates, as the tables are now."""
+        if not self._has_one_key:
+            return False
+        for one, its, other, others, least, most in self._spans:
+            first, second = one.range_of(its), other.range_of(others)
+            if first is None or second is None:
+                continue
+            if second[0] - first[1] < least or second[1] - first[0] > most:
+                return False
+        return True
+
+    def look_up(self, rows: I64, probing: Tables, index: SortedRuns, seen: Seen) -> Spans | None:
+        """What tuples find in an index, where `is_at_once`; None where that is nothing."""
+        if not self._key:
+            return index.look_up(NONE, rows[0], seen)
+        if len(self._key) == 1:
+            (key,) = self._key
+            return index.look_up(probing[key.member].column(key.name), rows[key.member], seen)
+        at, mixed = self._probe_keys.of(Tuples(rows, probing))
+        if at is None:
+            return index.look_up(mixed, np.arange(len(mixed), dtype=np.int64), seen)
+        every: I64 = np.full(rows.shape[1], MISSING, dtype=np.int64)
+        every[at] = mixed
+        return index.look_up(every, np.arange(len(every), dtype=np.int64), seen)
+
+    def join(self, found: Spans, rows: I64, stored: I64) -> I64:
+        """The pairs that tuples have found, joined."""
+        return found.join(rows, stored, stored_right=self._stored_right)
+
+    @property
+    def has_checks(self) -> bool:
+        """Whether a candidate that `look_up` has found may not match."""
+        return bool(self._checks)
+
+    def passing(self, joined: Tuples) -> I64:
+        """The joined tuples that pass the checks."""
+        rows = self.prepare().rows(joined.values, len(joined))[0]
+        if len(rows) == len(joined):
+            return joined.rows
+        found: I64 = np.empty((len(joined.rows), len(rows)), dtype=np.int64)
+        runs.take_tuples(found, 0, joined.rows, rows)
+        return found
 
     def candidates(self, probing: Tuples, at: I64, stored: Tuples, slots: I64) -> Candidates:
         """Pairs of probing tuples and stored ones, as left and right."""

@@ -18,10 +18,10 @@ import numpy as np
 
 from wayeb_py.kernels.ticks import FOREVER
 from wayeb_py.rules.conditions import Column
-from wayeb_py.rules.lifetime import Clocks, Lifetime, is_dead, longer, none_is_dead
+from wayeb_py.rules.lifetime import Clocks, Lifetime, Needed, is_dead, longer, needed, none_is_dead
 from wayeb_py.rules.lookup import Entries, Lookup
-from wayeb_py.rules.sorted_runs import NONE, SortedRuns, wider
-from wayeb_py.rules.table import I64, ID, Bools
+from wayeb_py.rules.sorted_runs import NONE, Seen, SortedRuns, Spans, wider
+from wayeb_py.rules.table import I64, ID, Bools, room_for
 from wayeb_py.rules.tuples import Candidates, Delta, Tables, Tuples, mixed_key
 
 ALIVE = FOREVER
@@ -50,6 +50,7 @@ class Memory:
         self.n_slots = 0
         self.n_alive = 0
         self.lifetime: Lifetime = ()
+        self._needed: list[Needed] | None = None  # the lifetime, made at its first use
         self._indexes: dict[Entries, SortedRuns] = {}
         self._index_of: dict[Lookup, SortedRuns] = {}  # the same by those that look up, which are found at once
         self._identities: SortedRuns | None = None  # made at the first `find`
@@ -71,9 +72,10 @@ class Memory:
     def use(self, entries: Entries, lifetime: Lifetime) -> None:
         """Prepares an index for look-ups by these entries, and keeps tuples at least as long as `lifetime` says."""
         self.lifetime = longer(self.lifetime, lifetime)
+        self._needed = None
         if entries not in self._indexes:
             self._indexes[entries] = index = SortedRuns()
-            entries.enter(Tuples(np.ascontiguousarray(self.tuples.rows), self.tables), np.arange(self.n_slots), index)
+            entries.enter(Tuples(np.ascontiguousarray(self.tuples.rows), self.tables), 0, index)
 
     # Changes.
 
@@ -86,30 +88,37 @@ class Memory:
         if delta.removed.shape[1]:
             self.remove(delta.removed, step)
         if delta.added.shape[1]:
-            self.add(delta.added, step)
+            self._add(delta.added, step, None)
 
     def add(self, rows: I64, step: int, note: I64 | None = None) -> I64:
         """Adds tuples, and returns their slots."""
+        begin = self._add(rows, step, note)
+        return np.arange(begin, self.n_slots, dtype=np.int64)
+
+    def _add(self, rows: I64, step: int, note: I64 | None) -> int:
+        """Adds tuples, and returns the first of their slots."""
         self._begin(step)
+        rows = np.ascontiguousarray(rows)
         begin, end = self.n_slots, self.n_slots + rows.shape[1]
         if end > len(self.died):
-            room = max(end, 2 * len(self.died))
+            room = room_for(end, len(self.died))
             grown: I64 = np.empty((len(self.tables), room), dtype=np.int64)
-            grown[:, :begin] = self._rows[:, :begin]
+            if begin:
+                grown[:, :begin] = self._rows[:, :begin]
             self._rows, self.died = grown, wider(self.died, begin, room)
         self._rows[:, begin:end] = rows
         self.died[begin:end] = ALIVE
-        if len(self.note) or note is not None:
+        if note is not None or len(self.note):
             self._keep_note(begin, end, note)
         self.n_slots = end
         self.n_alive += end - begin
-        slots: I64 = np.arange(begin, end, dtype=np.int64)
-        came = Tuples(np.ascontiguousarray(rows), self.tables)
+        came = Tuples(rows, self.tables)
         for entries, index in self._indexes.items():
-            entries.enter(came, slots, index)
+            entries.enter(came, begin, index)
         if self._identities is not None:
+            slots: I64 = np.arange(begin, end, dtype=np.int64)
             self._identities.insert(self._identity(came), np.zeros(len(came), dtype=np.int64), slots)
-        return slots
+        return begin
 
     def _keep_note(self, begin: int, end: int, note: I64 | None) -> None:
         if len(self.note) < len(self.died):
@@ -152,6 +161,19 @@ class Memory:
             found = lookup.candidates(probing, probes if at is None else at[probes], stored, slots)
             yield len(slots), found if lookup.is_exact else lookup.matching(found)
 
+    def look_up(self, lookup: Lookup, rows: I64, probing: Tables, moment: Moment, step: int) -> Spans | None:
+        """What tuples find here, where the look-up `is_at_once`; None where that is nothing."""
+        limit, when = self._seen(moment, step)
+        index = self._index_of.get(lookup)
+        if index is None:
+            index = self._index_of[lookup] = self._indexes[lookup.entries]
+        are_all = limit == self.n_slots == self.n_alive
+        return lookup.look_up(rows, probing, index, Seen(self.died, limit, when, are_all))
+
+    def join(self, lookup: Lookup, found: Spans, rows: I64) -> I64:
+        """What tuples have found here, joined with them."""
+        return lookup.join(found, rows, self._rows)
+
     def count(self, lookup: Lookup, probing: Tuples) -> int:
         """How many candidates a look-up has, without a look at them; those of dead tuples count as well."""
         _, key, low, high = lookup.probes(probing)
@@ -185,10 +207,15 @@ class Memory:
         """Which of these tuples nothing to come can join; None where there are no such tuples."""
         if self.lifetime is None or not rows.shape[1]:
             return None
-        if none_is_dead(self.lifetime, self.tables, clocks):
+        if self._none_is_dead(clocks):
             return None
         dead = is_dead(self.lifetime, Tuples(rows, self.tables), clocks)
         return dead if dead.any() else None
+
+    def _none_is_dead(self, clocks: Clocks) -> bool:
+        if self._needed is None:
+            self._needed = needed(self.lifetime, self.tables)
+        return none_is_dead(self._needed, clocks)
 
     def end(self, slots: I64) -> None:
         """Marks tuples that came in the last step as gone in that same step."""
@@ -198,7 +225,7 @@ class Memory:
         """Marks the tuples that nothing to come can join, and says how many these are."""
         if self.lifetime is None or not self.n_alive:
             return 0
-        if none_is_dead(self.lifetime, self.tables, clocks):
+        if self._none_is_dead(clocks):
             return 0
         alive = self.alive()
         dead = is_dead(self.lifetime, Tuples(self.rows_of(alive), self.tables), clocks)

@@ -67,7 +67,9 @@ class Network:
         self.is_exact = False  # every sweep looks at everything that is kept, so that its counters are exact
         self._number = 0
         self._n_swept = 0
+        self._selections: dict[str, list[Select]] = {}  # by the table that they read
         self._readers: dict[int, list[Node]] | None = None  # the nodes that read a node, by its number
+        self._partners: dict[int, list[_Partner] | None] = {}  # what rows of a selection can meet, by its number
 
     # Nodes.
 
@@ -193,33 +195,38 @@ class Network:
         positions = self._give(added or {}, removed or {})
         self._number += 1
         step = Step(self._number, self.clocks, before, self.most_tuples)
+        ran = []
         for node in self.nodes:
             if node.is_due(step):
                 begin = perf_counter()
                 node.run(step)
                 node.counters.seconds += perf_counter() - begin
-        for node in self.nodes:
+                ran.append(node)
+        for node in ran:
             node.rest()
         return positions
 
     def _give(self, added: Mapping[str, Mapping[str, Array]], removed: Mapping[str, I64]) -> dict[str, I64]:
         positions = {}
-        for name in {**added, **removed}:
+        given = {**added, **removed}.keys()
+        for name in given:
             table, columns = self.tables[name], added.get(name, {})
             n_rows = len(next(iter(columns.values()))) if columns else 0
-            readers = [node for node in self.nodes if isinstance(node, Select) and node.tables[0] is table]
-            idle = [n_rows > 0 and self._is_idle(node, {*added, *removed}) for node in readers]
+            readers = self._selections.get(name)
+            if readers is None:
+                readers = [node for node in self.nodes if isinstance(node, Select) and node.tables[0] is table]
+                self._selections[name] = readers
+            idle = [n_rows > 0 and self._is_idle(node, given) for node in readers]
             if not any(idle) and all(not node.where for node in readers):  # every selection wants every row
                 position = table.append(columns) if n_rows else NONE
                 selected = [position] * len(readers)
             else:
                 rows = self._selected(readers, idle, columns, n_rows)
-                wanted = np.zeros(n_rows, dtype=bool)
-                for some in rows:
-                    wanted[some] = True
+                every = rows[0] if len(rows) == 1 else np.concatenate(rows)
+                wanted = every if len(rows) == 1 else _different(every, n_rows)
                 position = np.full(n_rows, -1, dtype=np.int64)
-                position[wanted] = table.append(columns, np.flatnonzero(wanted)) if n_rows else NONE
-                selected = [position[some] for some in rows]
+                position[wanted] = table.append(columns, wanted) if n_rows else NONE
+                selected = np.split(position[every], np.cumsum([len(some) for some in rows[:-1]]))
             for node, added_rows in zip(readers, selected, strict=True):
                 node.give(added_rows, removed.get(name, NONE))
             if n_rows:
@@ -257,7 +264,16 @@ class Network:
         only at rows that something to come can join."""
         if select.memory is None or select.memory.lifetime is None:  # such rows are never dead
             return False
-        return all(_meets_nothing(node, select, given) for node in self._every_reader()[select.number])
+        if select.number not in self._partners:
+            self._partners[select.number] = _partners(select, self._every_reader()[select.number])
+        partners = self._partners[select.number]
+        if partners is None:
+            return False
+        for node, fed_by, waits in partners:
+            n_there = node.n_held if waits else node.n_alive
+            if n_there or not fed_by.isdisjoint(given):
+                return False
+        return True
 
     def _every_reader(self) -> dict[int, list[Node]]:
         if self._readers is None:
@@ -356,19 +372,38 @@ class Network:
         return all(node.digest in known for node in self.nodes if node.memories())
 
 
-def _meets_nothing(node: Node, select: Select, given: Collection[str]) -> bool:
-    """Whether a node has nothing, and gets nothing in a step, that rows of a selection could be joined with."""
-    if isinstance(node, Join):
-        left, right = node.inputs
-        other = right if left is select else left
-        return other is not select and other.n_alive == 0 and not _is_fed(other, given)
-    if isinstance(node, Waiting) and node.inputs[0] is not select:
-        return node.n_held == 0 and not _is_fed(node.inputs[0], given)
-    return False
+def _different(rows: I64, n_rows: int) -> I64:
+    """The different ones of some rows, all below `n_rows`, in order."""
+    there = np.zeros(n_rows, dtype=bool)
+    there[rows] = True
+    return np.flatnonzero(there)
 
 
-def _is_fed(node: Node, given: Collection[str]) -> bool:
-    return any(table.name in given for table in node.tables) or any(_is_fed(one, given) for one in node.inputs)
+_Partner = tuple[Any, frozenset[str], bool]
+"""A node whose tuples a row may meet, the tables whose rows reach it, and whether these are left tuples that wait."""
+
+
+def _partners(select: Select, readers: Sequence[Node]) -> list[_Partner] | None:
+    """What rows of a selection can meet, so that they are idle while it is empty and gets nothing; None if they are
+    never idle."""
+    found: list[_Partner] = []
+    for node in readers:
+        if isinstance(node, Join):
+            left, right = node.inputs
+            other = right if left is select else left
+            if other is select:
+                return None
+            found.append((other, _fed_by(other), False))
+        elif isinstance(node, Waiting) and node.inputs[0] is not select:
+            found.append((node, _fed_by(node.inputs[0]), True))
+        else:
+            return None
+    return found
+
+
+def _fed_by(node: Node) -> frozenset[str]:
+    """The tables whose rows reach a node."""
+    return frozenset(table.name for table in node.tables).union(*(_fed_by(one) for one in node.inputs))
 
 
 def below(named: Mapping[str, T], prefix: str) -> dict[str, T]:

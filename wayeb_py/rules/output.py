@@ -15,14 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from wayeb_py.rules.conditions import Expression
-from wayeb_py.rules.kernels import orders, runs
+from wayeb_py.rules.kernels import orders
 from wayeb_py.rules.lifetime import Lifetime
 from wayeb_py.rules.lookup import Entries
 from wayeb_py.rules.memory import Memory
 from wayeb_py.rules.node import Node, Step, together
 from wayeb_py.rules.sorted_runs import NONE
 from wayeb_py.rules.table import I64, Array
-from wayeb_py.rules.tuples import Delta, Tuples
+from wayeb_py.rules.tuples import Delta, OrderedTuples
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class Matches:
     matches have numbers, these count from 0 in the order in which matches come, and say which match a removed one was.
     """
 
-    added: Tuples
+    added: OrderedTuples
     decided: I64
-    removed: Tuples
+    removed: OrderedTuples
     number_added: I64
     number_removed: I64
 
@@ -56,7 +56,7 @@ class Output(Node):
     ) -> None:  # fmt: skip
         super().__init__((node,), tuple(node.tables[member] for member in members), name)
         self.members, self.decided, self.once_for = tuple(members), decided, tuple(once_for)
-        self._as_they_are = self.members == tuple(range(len(node.tables)))
+        self._places: I64 = np.array(self.members, dtype=np.int64)
         self._pending: list[Delta] = []
         self._had = Memory(tuple(self.tables[member] for member in self.once_for)) if once_for else None
         self._there = Memory(self.tables) if numbered else None  # the matches that are there, with their numbers
@@ -83,9 +83,6 @@ class Output(Node):
 
     def change(self, step: Step) -> Delta:
         given = self.inputs[0].delta
-        if not self._as_they_are:
-            members = list(self.members)
-            given = Delta(given.added[members], given.removed[members])
         self._pending.append(given)
         return given
 
@@ -97,41 +94,43 @@ class Output(Node):
         rows = together((delta.added for delta in pending), n_members)
         if len(pending) > 1 and going.shape[1] and rows.shape[1]:
             rows, going = _net(rows, going)
-        removed = self._in_order(going, None)[0]
-        decided = self._decided(Tuples(rows, self.tables))
-        rows, order = self._in_order(rows, decided)
+        removed = OrderedTuples(going, self.members, self.tables, self._order(going, NONE))
+        added = OrderedTuples(rows, self.members, self.tables)
+        decided = self._decided(added)
+        added.order = self._order(rows, NONE if decided is None else decided)
         if decided is None:
             decided = np.zeros(rows.shape[1], dtype=np.int64)
-        elif order is not None:
-            decided = decided[order]
+        elif added.order is not None:
+            decided = decided.take(added.order)
         if self._had is not None:
-            if removed.shape[1]:
+            if len(removed):
                 raise ValueError(f"{self.name}: `once for` is for matches that happen, and these end")
-            first = self._first(rows, step)
-            rows, decided = np.ascontiguousarray(rows[:, first]), decided[first]
-        numbers = self._number(rows, removed, step)
-        return Matches(Tuples(rows, self.tables), decided, Tuples(removed, self.tables), *numbers)
+            first = self._first(added.rows, step)
+            added = OrderedTuples(np.ascontiguousarray(added.rows[:, first]), range(n_members), self.tables)
+            decided = decided[first]
+        numbers = self._number(added, removed, step)
+        return Matches(added, decided, removed, *numbers)
 
-    def _decided(self, tuples: Tuples) -> I64 | None:
+    def _decided(self, tuples: OrderedTuples) -> I64 | None:
         if self.decided is None:
             return None
         if self.decided.is_greatest:
             return tuples.greatest(self.decided.columns)
-        return self.decided.of(tuples.values)
+        return np.ascontiguousarray(self.decided.of(tuples.values), dtype=np.int64)
 
-    def _number(self, added: I64, removed: I64, step: int) -> tuple[I64, I64]:
+    def _number(self, added: OrderedTuples, removed: OrderedTuples, step: int) -> tuple[I64, I64]:
         """The numbers of matches that come and of those that go; empty where they have none."""
-        n_before, self.n_matches = self.n_matches, self.n_matches + added.shape[1]
+        n_before, self.n_matches = self.n_matches, self.n_matches + len(added)
         if self._there is None:
             return NONE, NONE
-        going: I64 = np.zeros(removed.shape[1], dtype=np.int64)
-        coming: I64 = n_before + np.arange(added.shape[1])
+        going: I64 = np.zeros(len(removed), dtype=np.int64)
+        coming: I64 = n_before + np.arange(len(added))
         if len(going):
-            found, slots = self._there.find(removed)
+            found, slots = self._there.find(removed.rows)
             going[found] = self._there.note[slots]
             self._there.kill(slots, step)
         if len(coming):
-            self._there.add(added, step, coming)
+            self._there.add(added.rows, step, coming)
         return coming, going
 
     def save(self) -> dict[str, Array]:
@@ -141,19 +140,13 @@ class Output(Node):
         super().restore(saved)
         self.n_matches = int(saved["n"][0])
 
-    def _in_order(self, rows: I64, decided: I64 | None) -> tuple[I64, I64 | None]:
-        """Tuples by their decision, then by the arrival of their rows, which lie in their tables in that order; and
-        the order, None where they are in it."""
+    def _order(self, rows: I64, decided: I64) -> I64 | None:
+        """The order of tuples by their decision, if there is any, then by the arrival of their rows, which lie in their
+        tables in that order; None where they are in it."""
         if rows.shape[1] < 2:
-            return rows, None
+            return None
         order: I64 = np.empty(rows.shape[1], dtype=np.int64)
-        first = NONE if decided is None else np.ascontiguousarray(decided, dtype=np.int64)
-        rows = np.ascontiguousarray(rows)
-        if not orders.order_tuples(first, rows, order):
-            return rows, None
-        in_order: I64 = np.empty(rows.shape, dtype=np.int64)
-        runs.take_tuples(in_order, 0, rows, order)
-        return in_order, order
+        return order if orders.order_tuples(decided, np.ascontiguousarray(rows), order, self._places) else None
 
     def _first(self, rows: I64, step: int) -> I64:
         """The first matches with their rows of `once_for`; remembers that these rows have had their match."""

@@ -63,10 +63,10 @@ class Select(Node):
 
     def give(self, added: I64, removed: I64) -> None:
         """Sets the rows that come and the rows that go in the next step."""
-        going = removed.reshape(1, -1)
+        going = removed.reshape(1, -1) if removed.size else self._nothing.removed
         for condition in self.where if removed.size else ():
-            going = going[:, condition.holds(Tuples(going, self.tables).values)]
-        self._given = Delta(added.reshape(1, -1), np.ascontiguousarray(going))
+            going = np.ascontiguousarray(going[:, condition.holds(Tuples(going, self.tables).values)])
+        self._given = Delta(added.reshape(1, -1), going)
 
     def is_due(self, step: Step) -> bool:
         return self._given is not self._nothing

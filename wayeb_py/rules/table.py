@@ -35,6 +35,11 @@ def greatest(arrays: Sequence[Array]) -> Array:
     return reduce(np.maximum, arrays)
 
 
+def room_for(n: int, n_now: int) -> int:
+    """For how many an array is made that has room for `n_now` and needs it for n: mostly a few more come soon."""
+    return max(n + n // 8, 2 * n_now)
+
+
 class Table:
     """Rows of one input. `columns` are their names and types; the id comes by itself.
 
@@ -48,7 +53,8 @@ class Table:
         self.n_rows = 0
         self.n_arrived = 0
         self.n_taken = 0  # rows taken, of those that arrived since the table was made
-        self._ranges: dict[str, tuple[int, int, int]] = {}  # by column: rows looked at, their least and greatest value
+        # By column: how many rows have been looked at, and their least and greatest value.
+        self._ranges: dict[str, tuple[int, tuple[int, int] | None]] = {}
 
     @property
     def names(self) -> list[str]:
@@ -62,13 +68,13 @@ class Table:
     def range_of(self, name: str) -> tuple[int, int] | None:
         """The least and the greatest value of a column of whole numbers, None without rows; this costs a look at the
         rows that came since the last call."""
-        n_seen, low, high = self._ranges.get(name, (0, 0, 0))
+        n_seen, known = self._ranges.get(name, (0, None))
         if n_seen < self.n_rows:
             more = self._columns[name][n_seen : self.n_rows]
-            least, most = int(more.min()), int(more.max())
-            low, high = (min(low, least), max(high, most)) if n_seen else (least, most)
-            self._ranges[name] = self.n_rows, low, high
-        return (low, high) if self.n_rows else None
+            low, high = int(more.min()), int(more.max())
+            known = (low, high) if known is None else (min(low, known[0]), max(high, known[1]))
+            self._ranges[name] = self.n_rows, known
+        return known
 
     def append(self, columns: Mapping[str, Array], rows: I64 | None = None, n_arrived: int | None = None) -> I64:
         """Appends the rows of a batch, or those that `rows` picks, and returns their positions; all rows get ids."""
@@ -89,7 +95,7 @@ class Table:
     def _grow(self, n_rows: int) -> None:
         for name, values in self._columns.items():
             if len(values) < n_rows:
-                grown = np.empty(max(n_rows, 2 * len(values)), values.dtype)
+                grown = np.empty(room_for(n_rows, len(values)), values.dtype)
                 grown[: self.n_rows] = values[: self.n_rows]
                 self._columns[name] = grown
 

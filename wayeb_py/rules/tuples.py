@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -43,21 +44,61 @@ class Tuples:
         """The column as its table has it, and where each tuple's value is in it."""
         return self.tables[column.member].column(column.name), self.rows[column.member]
 
+
+class OrderedTuples:
+    """Tuples in an order, None for the one that they are in: only what is read of them is put in order.
+
+    `members[nth]` is the row of the matrix that has the nth member.
+    """
+
+    def __init__(self, rows: I64, members: Sequence[int], tables: Tables, order: I64 | None = None) -> None:
+        self._taken = rows
+        self.tables, self.members, self.order = tables, members, order
+
+    def __len__(self) -> int:
+        return int(self._taken.shape[1])
+
+    @cached_property
+    def rows(self) -> I64:
+        """The tuples as a matrix, rows[member, tuple]."""
+        if self.order is None:
+            return self._taken if self.members == tuple(range(len(self._taken))) else self._taken[list(self.members)]
+        rows: I64 = np.empty(self._taken.shape, dtype=np.int64)
+        for nth, member in enumerate(self.members):
+            np.take(self._taken[member], self.order, out=rows[nth])
+        return rows
+
+    def _source(self, column: Column) -> tuple[Array, I64]:
+        return self.tables[column.member].column(column.name), self._taken[self.members[column.member]]
+
+    def _ordered(self, values: Array) -> Array:
+        return values if self.order is None else values.take(self.order)
+
+    def values(self, column: Column) -> Array:
+        """The values of a column, one for each tuple."""
+        values, rows = self._source(column)
+        return self._ordered(values.take(rows))
+
     def least(self, columns: Sequence[Column]) -> I64:
         """Of each tuple the least value of some columns, all of them times."""
-        found, *others = columns
-        values: I64 = self.values(found)
-        for column in others:
-            runs.lower(*self.source(column), values)
-        return values
+        return self._ordered(_folded([self._source(column) for column in columns], is_least=True))
 
     def greatest(self, columns: Sequence[Column]) -> I64:
         """Of each tuple the greatest value of some columns, all of them times."""
-        found, *others = columns
-        values: I64 = self.values(found)
-        for column in others:
-            runs.heighten(*self.source(column), values)
-        return values
+        return self._ordered(_folded([self._source(column) for column in columns], is_least=False))
+
+
+def _folded(sources: Sequence[tuple[Array, I64]], *, is_least: bool) -> I64:
+    """For each tuple the least, or the greatest, of the values that it has in some columns."""
+    if len(sources) == 1:
+        ((values, rows),) = sources
+        alone: I64 = values.take(rows)
+        return alone
+    folded: I64 = np.empty(len(sources[0][1]), dtype=np.int64)
+    for nth in range(0, len(sources), 2):
+        second = sources[min(nth + 1, len(sources) - 1)]
+        runs.fold_two.direct(*sources[nth], *second, is_least, nth == 0, folded)
+    return folded
 
 
 def mixed_key(tuples: Tuples, columns: Sequence[Column]) -> tuple[I64, int]:

@@ -20,12 +20,13 @@ from functools import cached_property
 
 import numpy as np
 
+from wayeb_py.kernels.ticks import FOREVER, NEVER
 from wayeb_py.rules.conditions import Column
 from wayeb_py.rules.join import Join
 from wayeb_py.rules.lifetime import Awaits, Clocks, Lifetime
 from wayeb_py.rules.memory import Memory
 from wayeb_py.rules.node import Node
-from wayeb_py.rules.table import I64, Array, Bools
+from wayeb_py.rules.table import I64, Array, Bools, Table
 from wayeb_py.rules.tuples import Tuples
 
 Readers = Mapping[int, Sequence[Node]]
@@ -111,7 +112,9 @@ def _of_use(
 
 def _can_come(lifetime: Lifetime, partner: Node, tuples: _Alive, places: Places, clocks: Clocks) -> Bools | None:
     """For which tuples a partner may still come; None for all, also where the clocks do not tell it of every table."""
-    if lifetime is None or not {awaits.clock for awaits in lifetime} >= {table.name for table in partner.tables}:
+    if lifetime is None or _may_come_to_all(lifetime, tuples.tables, places, clocks):
+        return None
+    if not {awaits.clock for awaits in lifetime} >= {table.name for table in partner.tables}:
         return None
     own = []
     for awaits in lifetime:
@@ -121,9 +124,23 @@ def _can_come(lifetime: Lifetime, partner: Node, tuples: _Alive, places: Places,
             if column.member in places
         )
         own.append(Awaits(awaits.clock, until))
-    if any(awaits.by_all(tuples.tables, clocks) for awaits in own):
-        return None
     found: Bools = np.zeros(len(tuples), dtype=bool)
     for awaits in own:
         found |= ~awaits.is_over(tuples, clocks)
     return found
+
+
+def _may_come_to_all(lifetime: Sequence[Awaits], tables: Sequence[Table], places: Places, clocks: Clocks) -> bool:
+    """Whether the least times in the tables show that a partner may still come for every tuple of their rows."""
+    for awaits in lifetime:
+        clock = clocks.get(awaits.clock, int(NEVER))
+        if clock == FOREVER:
+            continue
+        for column, ticks in awaits.until:
+            if column.member in places:
+                times = tables[places[column.member]].range_of(column.name)
+                if times is None or times[0] + ticks < clock:
+                    break
+        else:
+            return True
+    return False

@@ -99,6 +99,16 @@ class DetectionSchema:
             ]
         )
 
+    @cached_property
+    def no_detections(self) -> pa.Table:
+        """The table of no detections, made once: most batches of a run have none."""
+        return self.detections.empty_table()
+
+    @cached_property
+    def no_episodes(self) -> pa.Table:
+        """The table of no episodes."""
+        return self.episodes.empty_table()
+
 
 def has_decided(patterns: CompiledPatterns) -> bool:
     """Whether detections of some of the patterns say what time had to be reached before they were known."""

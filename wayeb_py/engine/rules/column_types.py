@@ -107,7 +107,7 @@ class ColumnType:
         if values.dtype == object:  # beyond 64 bits: equal to nothing that fits
             beyond = np.array([abs(value) >= 2**63 for value in values], dtype=bool)
             values = np.where(beyond, MISSING, values).astype(np.int64)
-        whole: I64 = values.astype(np.int64)
+        whole: I64 = values.astype(np.int64, copy=False)
         return whole if column.missing is None else np.where(column.missing != 0, MISSING, whole)
 
     def column(self, values: Array, words: Words) -> Column:

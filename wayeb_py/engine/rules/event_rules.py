@@ -17,7 +17,7 @@ from wayeb_py.engine.rules.row_batches import RowBatch
 from wayeb_py.engine.rules.standing_rows import Ends, set_ends
 from wayeb_py.rules.conditions import Column
 from wayeb_py.rules.table import I64, Array
-from wayeb_py.rules.tuples import Tuples
+from wayeb_py.rules.tuples import OrderedTuples
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Found:
     op: str | None = None
 
 
-def emitted_of(tuples: Tuples, emitted: list[Emitted]) -> dict[str, Array]:
+def emitted_of(tuples: OrderedTuples, emitted: list[Emitted]) -> dict[str, Array]:
     """What a rule emits of its matches."""
     return {one.name: tuples.values(Column(one.member, one.column)) for one in emitted}
 

@@ -76,6 +76,7 @@ class RuleInputs:
             if facts.stream is not None
         }
         self._schemas: dict[str, pa.Schema] = {}
+        self._ticks_per_s = 0  # not known yet
         self.pair_places = {
             name: PairPlaces(name, {one: emitted_name(self.patterns[name], one) for one in set(columns) - OWN_COLUMNS})
             for name, columns in self._asked["episodes"].items()
@@ -107,6 +108,7 @@ class RuleInputs:
     def bind(self, stream: str, schema: pa.Schema, entities: Entities) -> None:
         """Takes the types of a stream's events, and the object that numbers its entities."""
         self._schemas[stream] = schema
+        self._ticks_per_s = 0
         self.streams[stream].bind(schema, entities)
 
     def knows(self, stream: str) -> bool:
@@ -121,6 +123,11 @@ class RuleInputs:
     @property
     def ticks_per_s(self) -> int:
         """The finest unit in which a stream counts its times."""
+        if not self._ticks_per_s:
+            self._ticks_per_s = self._finest()
+        return self._ticks_per_s
+
+    def _finest(self) -> int:
         ticks = [1]
         for name, part in self.all.by_stream.items():
             stream = part.stream

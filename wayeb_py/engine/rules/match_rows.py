@@ -15,7 +15,7 @@ from wayeb_py.engine.rules.event_rules import Found
 from wayeb_py.engine.rules.plans import Emitted
 from wayeb_py.kernels.ticks import NEVER
 from wayeb_py.rules.kernels import orders
-from wayeb_py.rules.table import I64
+from wayeb_py.rules.table import I64, Array
 
 OWN = ("entity", "other", "place")  # columns of every detection, which a rule may emit
 
@@ -55,27 +55,27 @@ class MatchRows:
     def table(self, found: Iterable[Found]) -> pa.Table:
         """Rows in the order in which they are decided; at one time, in the order of the file."""
         some = [one for one in found if one.rule in self._types]
-        schema = self.schema.detections
         if not some:
-            return schema.empty_table()
+            return self.schema.no_detections
         decided = some[0].decided if len(some) == 1 else np.concatenate([one.decided for one in some])
-        place = np.repeat([self._names.index(one.rule) for one in some], [one.n for one in some])
         if len(some) == 1:  # which is in order
-            return self._rows(some, place, decided, None)
+            return self._rows(some, np.full(len(decided), self._names.index(some[0].rule), np.int32), decided, None)
+        place = np.repeat([self._names.index(one.rule) for one in some], [one.n for one in some])
         order: I64 = np.empty(len(place), dtype=np.int64)
         if orders.order_tuples(decided, place[None], order):
             return self._rows(some, place[order], decided[order], order)
         return self._rows(some, place, decided, None)
 
-    def _rows(self, some: Sequence[Found], place: I64, decided: I64, order: I64 | None) -> pa.Table:
+    def _rows(self, some: Sequence[Found], place: Array, decided: I64, order: I64 | None) -> pa.Table:
         """The matches of several rules: the rule and the decision of each, and where it is among the others' columns,
         None where it is at its own place."""
-        arrays = []
+        arrays: list[pa.Array] = []
+        nulls: dict[pa.DataType, pa.Array] = {}  # one array for all columns of a type
         times = {"ts": lambda one: one.ts, "start_ts": lambda one: one.start_ts}
         for field in self.schema.detections:
             if field.name == "pattern":
                 names = pa.array(self._names, pa.string())
-                arrays.append(pa.DictionaryArray.from_arrays(pa.array(place.astype(np.int32)), names))
+                arrays.append(pa.DictionaryArray.from_arrays(pa.array(place.astype(np.int32, copy=False)), names))
             elif field.name == "decided_ts":
                 arrays.append(self.times(decided))
             elif field.name in times:
@@ -89,7 +89,9 @@ class MatchRows:
                 emitted = pa.concat_arrays([self._emitted(one, field) for one in some])
                 arrays.append(emitted if order is None else emitted.take(pa.array(order)))
             else:
-                arrays.append(pa.nulls(len(place), field.type))
+                if field.type not in nulls:
+                    nulls[field.type] = pa.nulls(len(place), field.type)
+                arrays.append(nulls[field.type])
         return pa.Table.from_arrays(arrays, schema=self.schema.detections)
 
     def _emitted(self, one: Found, field: pa.Field) -> pa.Array:

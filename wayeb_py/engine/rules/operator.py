@@ -135,7 +135,7 @@ class RuleOperator:
         """No detections."""
         if self._nothing is None or self._made is None:
             schema = self.schema
-            self._nothing = Detections(schema.detections.empty_table(), schema.episodes.empty_table())
+            self._nothing = Detections(schema.no_detections, schema.no_episodes)
         return self._nothing
 
     def feed(self, passed: Passed, before: FoundBefore) -> Detections:
@@ -198,7 +198,7 @@ class RuleOperator:
         if not found:  # the case after most batches
             return self.nothing()
         _, rows = self._make()
-        return Detections(rows.table(found), rows.schema.episodes.empty_table())
+        return Detections(rows.table(found), rows.schema.no_episodes)
 
     # State.
 

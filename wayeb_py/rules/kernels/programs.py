@@ -15,7 +15,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from wayeb_py.kernels.compiled import f64, i64, kernel, read_only, u8
+from wayeb_py.kernels.compiled import f64, i64, inlined, kernel, read_only, u8
 from wayeb_py.kernels.ticks import NEVER
 
 BLOCK = 256
@@ -33,6 +33,27 @@ OF_CUTS, OF_NUMBERS, OF_WHOLE = range(3)  # a value with thresholds; two values;
 
 u64 = nb.uint64
 _whole, _reals = read_only(i64), read_only(f64)
+
+
+@inlined
+def _cell_of_cuts(value, low, high, last):  # type: ignore[no-untyped-def]
+    """The cell of a value between at most two thresholds, `last` where it is missing."""
+    cell = np.uint64(value > low) + np.uint64(value > high)
+    return last if value != value else cell
+
+
+@inlined
+def _cell_of_two(one, other):  # type: ignore[no-untyped-def]
+    """0 where the first value is less, 1 where they are equal, 2 where it is greater, 3 where one is missing."""
+    cell = np.uint64(one >= other) + np.uint64(one > other)
+    return np.uint64(3) if one != one or other != other else cell
+
+
+@inlined
+def _kept(passes, word, cell, place):  # type: ignore[no-untyped-def]
+    """The groups that a row passes, without that of a bit's place unless its cell is allowed."""
+    fails = ((word >> cell) & np.uint64(1)) ^ np.uint64(1)
+    return passes & ~(fails << place)
 
 
 @kernel(
@@ -156,28 +177,58 @@ def run(  # type: ignore[no-untyped-def]
                 a, b, truth = tests[here + 3], tests[here + 4], tests[here + 7]
                 n_cuts, first_cut = tests[here + 6], tests[here + 5]
                 n_left = np.int64(0)
-                for nth in range(width):
-                    row = row_of[nth]
-                    if tests[here + 2] == OF_CUTS:
-                        value = registers[a * BLOCK + nth]
-                        cell = np.int64(0)
-                        for cut in range(first_cut, first_cut + n_cuts):
-                            cell += np.int64(value > thresholds[cut])
-                        if value != value:
-                            cell = np.int64(n_cuts + 1)
-                    elif tests[here + 2] == OF_NUMBERS:
-                        one, other = registers[a * BLOCK + nth], registers[b * BLOCK + nth]
-                        cell = 2 - np.int64(one < other) * 2 - np.int64(one == other)
-                        if one != one or other != other:
-                            cell = np.int64(3)
+                kind = tests[here + 2]
+                if (kind == OF_CUTS and n_cuts <= 2) or kind == OF_NUMBERS:
+                    # Few cells: a word has a bit for each that is allowed, and no row needs a branch.
+                    word, n_cells = np.uint64(0), n_cuts + 2 if kind == OF_CUTS else 4
+                    for nth in range(n_cells):
+                        word |= np.uint64(allowed[truth + nth] != 0) << np.uint64(nth)
+                    low = thresholds[first_cut] if kind == OF_CUTS and n_cuts > 0 else np.inf
+                    high = thresholds[first_cut + 1] if kind == OF_CUTS and n_cuts > 1 else np.inf
+                    left_at, right_at = np.uint64(a * BLOCK), np.uint64(b * BLOCK)
+                    place, last, first_row = np.uint64(group), np.uint64(n_cells - 1), np.uint64(begin)
+                    n_kept = np.uint64(0)
+                    if is_whole and kind == OF_CUTS:
+                        for nth in range(np.uint64(width)):
+                            cell = _cell_of_cuts(registers[left_at + nth], low, high, last)
+                            kept = _kept(passes[first_row + nth], word, cell, place)
+                            passes[first_row + nth] = kept
+                            n_kept += (kept >> place) & np.uint64(1)
+                    elif is_whole:
+                        for nth in range(np.uint64(width)):
+                            cell = _cell_of_two(registers[left_at + nth], registers[right_at + nth])
+                            kept = _kept(passes[first_row + nth], word, cell, place)
+                            passes[first_row + nth] = kept
+                            n_kept += (kept >> place) & np.uint64(1)
                     else:
-                        left, right = wholes[a * n + row], wholes[b * n + row]
-                        cell = 2 - np.int64(left < right) * 2 - np.int64(left == right)
-                        if left == NEVER or right == NEVER:
-                            cell = np.int64(3)
-                    if allowed[truth + cell] == 0:
-                        passes[row] &= ~bit
-                    n_left += np.int64((passes[row] >> np.uint64(group)) & np.uint64(1))
+                        for nth in range(np.uint64(width)):
+                            its = np.uint64(row_of[nth])
+                            if kind == OF_CUTS:
+                                cell = _cell_of_cuts(registers[left_at + nth], low, high, last)
+                            else:
+                                cell = _cell_of_two(registers[left_at + nth], registers[right_at + nth])
+                            kept = _kept(passes[its], word, cell, place)
+                            passes[its] = kept
+                            n_kept += (kept >> place) & np.uint64(1)
+                    n_left = np.int64(n_kept)
+                else:
+                    for nth in range(width):
+                        row = row_of[nth]
+                        if kind == OF_CUTS:
+                            value = registers[a * BLOCK + nth]
+                            at_cell = np.int64(0)
+                            for cut in range(first_cut, first_cut + n_cuts):
+                                at_cell += np.int64(value > thresholds[cut])
+                            if value != value:
+                                at_cell = np.int64(n_cuts + 1)
+                        else:
+                            left, right = wholes[a * n + row], wholes[b * n + row]
+                            at_cell = 2 - np.int64(left < right) * 2 - np.int64(left == right)
+                            if left == NEVER or right == NEVER:
+                                at_cell = np.int64(3)
+                        if allowed[truth + at_cell] == 0:
+                            passes[row] &= ~bit
+                        n_left += np.int64((passes[row] >> np.uint64(group)) & np.uint64(1))
                 if n_left == 0:
                     break
                 if 2 * n_left < width and test + 1 < groups[group + 1]:

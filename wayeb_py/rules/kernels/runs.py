@@ -49,6 +49,23 @@ def _merge(key, time, slot, begin, middle, end):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(nogil=True)
+def _order_ties(key, time, order):  # type: ignore[no-untyped-def]
+    """Puts entries that are in the order of their keys into that of (key, time), by insertion; False, with the order
+    spoilt, where that takes long."""
+    left = 8 * order.shape[0]
+    for nth in range(1, order.shape[0]):
+        this, at = order[nth], nth
+        while at > 0 and time[order[at - 1]] > time[this] and key[order[at - 1]] == key[this]:
+            order[at] = order[at - 1]
+            at -= 1
+        order[at] = this
+        left -= nth - at
+        if left < 0:
+            return False
+    return True
+
+
+@nb.njit(nogil=True)
 def _end_run(key, time, slot, bounds, n_runs, n):  # type: ignore[no-untyped-def]
     """Makes a run of the n entries behind the last one, in any order, and merges runs; returns how many there are."""
     begin = bounds[n_runs]
@@ -65,9 +82,8 @@ def _end_run(key, time, slot, bounds, n_runs, n):  # type: ignore[no-untyped-def
         n_sorted = 1
         while n_sorted < n and more_time[n_sorted - 1] <= more_time[n_sorted]:
             n_sorted += 1
-        if n_sorted == n:
-            order_all(more_key, order)
-        else:
+        order_all(more_key, order)
+        if n_sorted < n and not _order_ties(more_key, more_time, order):
             order_all(more_time, order)
             sort_rows(more_key, order)
         for nth in range(n):
@@ -123,18 +139,18 @@ def keys_of(keys, rows, out):  # type: ignore[no-untyped-def]
     return n_missing
 
 
-@_kernel(nb.void(_READ, _READ, longs))
-def lower(values, rows, out):  # type: ignore[no-untyped-def]
-    """out[n] = the lesser of it and values[rows[n]]."""
+@_kernel(nb.void(_READ, _READ, _READ, _READ, nb.boolean, nb.boolean, longs))
+def fold_two(values, rows, others, other_rows, is_least, is_first, out):  # type: ignore[no-untyped-def]
+    """out[n] = the least of values[rows[n]], others[other_rows[n]] and, unless these are the first, of out[n] itself;
+    the greatest unless `is_least`."""
     for nth in range(rows.shape[0]):
-        out[nth] = min(out[nth], values[np.uint64(rows[nth])])
-
-
-@_kernel(nb.void(_READ, _READ, longs))
-def heighten(values, rows, out):  # type: ignore[no-untyped-def]
-    """out[n] = the greater of it and values[rows[n]]."""
-    for nth in range(rows.shape[0]):
-        out[nth] = max(out[nth], values[np.uint64(rows[nth])])
+        one, other = values[np.uint64(rows[nth])], others[np.uint64(other_rows[nth])]
+        if is_least:
+            found = min(one, other)
+            out[nth] = found if is_first else min(found, out[nth])
+        else:
+            found = max(one, other)
+            out[nth] = found if is_first else max(found, out[nth])
 
 
 @_kernel(nb.void(i64[:, ::1], i64, i64[:, ::1], _READ))
