@@ -110,7 +110,7 @@ class Case:
     """A file of patterns, events in the order of their arrival, and what they should give.
 
     Detections are [pattern, entity, at, from], episodes [pattern, entity, from, to, how many]; `emits` has what each
-    detection emits, in their order, and "-" for what is missing.
+    detection emits, in their order, and "-" for what is missing; `episodes_emit` the same of the episodes.
     """
 
     name: str
@@ -122,6 +122,7 @@ class Case:
     detects: list[tuple[Any, ...]] = field(default_factory=list, repr=False)
     episodes: list[tuple[Any, ...]] | None = field(default=None, repr=False)
     emits: list[tuple[Any, ...]] | None = field(default=None, repr=False)
+    episodes_emit: list[tuple[Any, ...]] | None = field(default=None, repr=False)
     n_late: int | None = None
     n_duplicates: int | None = None
     n_unread: int | None = None
@@ -154,6 +155,7 @@ def read_case(fields: dict[str, Any]) -> Case:
     settings = {name: fields.pop(name) for name in ("longest", "arrival") if name in fields}
     counts = {f"n_{name}": fields.pop(name) for name in ("late", "duplicates", "unread") if name in fields}
     detects, episodes, emits = fields.pop("detects"), fields.pop("episodes", None), fields.pop("emits", None)
+    episodes_emit = fields.pop("episodes_emit", None)
     words = {column: tuple(v.split() if isinstance(v, str) else v) for column, v in fields.items()}
     several_entities = KEY in words
     n_events = len(next(iter(words.values())))
@@ -176,10 +178,15 @@ def read_case(fields: dict[str, Any]) -> Case:
         time_unit,
         detects=[full(row) for row in detects],
         episodes=None if episodes is None else [full(row) for row in episodes],
-        emits=None if emits is None else [tuple(None if cell == "-" else cell for cell in row) for row in emits],
+        emits=_emitted(emits),
+        episodes_emit=_emitted(episodes_emit),
         **settings,
         **counts,
     )
+
+
+def _emitted(rows: list[list[Any]] | None) -> list[tuple[Any, ...]] | None:
+    return None if rows is None else [tuple(None if cell == "-" else cell for cell in row) for row in rows]
 
 
 def corpus() -> Iterator[tuple[str, Case]]:

@@ -122,8 +122,9 @@ def detections_of(tables: Iterable[pa.Table], patterns: wayeb_py.Patterns) -> li
     return sorted(found, key=repr)
 
 
-def episodes_of(tables: Iterable[pa.Table]) -> list[Episode]:
+def episodes_of(tables: Iterable[pa.Table], patterns: wayeb_py.Patterns) -> list[Episode]:
     """The rows of tables of episodes."""
+    emitted = {pattern.name: pattern.emitted for pattern in patterns.meaning.patterns}
     found = []
     for table in tables:
         start_ts, end_ts = integers(table["start_ts"]), integers(table["end_ts"])
@@ -137,6 +138,7 @@ def episodes_of(tables: Iterable[pa.Table]) -> list[Episode]:
                     end_ts[row],
                     values["end_seq"],
                     values["n_detections"],
+                    tuple(cell(values[column]) for column in emitted[values["pattern"]]),
                 )
             )
     return sorted(found, key=repr)
@@ -146,7 +148,7 @@ def in_one_call(job: Job) -> Found:
     """The whole table at once; the engine puts it in order."""
     patterns = job.compile()
     found = patterns.recognise(job.table)
-    return Found(detections_of([found.to_arrow()], patterns), episodes_of([found.episodes()]))
+    return Found(detections_of([found.to_arrow()], patterns), episodes_of([found.episodes()], patterns))
 
 
 def fed(
@@ -166,7 +168,7 @@ def fed(
     found.append(recogniser.finish())
     return Found(
         detections_of([part.to_arrow() for part in found], patterns),
-        episodes_of([part.episodes() for part in found]),
+        episodes_of([part.episodes() for part in found], patterns),
         None if restored else recogniser.counts,
     )
 
@@ -185,7 +187,7 @@ def live(job: Job, cuts: Sequence[int]) -> Found:
     table, _ = job.fed()
     detections, counts = run_loop(patterns, table, cuts, episodes=False)
     episodes, _ = run_loop(patterns, table, cuts, episodes=True)
-    return Found(detections_of(detections, patterns), episodes_of(episodes), counts)
+    return Found(detections_of(detections, patterns), episodes_of(episodes, patterns), counts)
 
 
 def random_cuts(job: Job) -> list[int]:

@@ -59,7 +59,8 @@ class Detection:
 
 @dataclass(frozen=True, order=True)
 class Episode:
-    """Detections of one pattern and entity at consecutive events: the earliest start, the last end, their number."""
+    """Detections of one pattern and entity at consecutive events: the earliest start, the last end, their number, and
+    what the pattern emits over all events from that start to that end."""
 
     pattern: str
     entity: Cell
@@ -68,6 +69,7 @@ class Episode:
     end_ts: Cell
     end_seq: int
     n_detections: int
+    emitted: tuple[Cell, ...] = ()
 
 
 @dataclass
@@ -527,6 +529,12 @@ def satisfies(window: m.Window | None, word: Word, first: int, last: int) -> boo
     return window.seconds is None or word.time_s(last) - word.time_s(first) <= window.seconds
 
 
+def emitted(pattern: m.Pattern, word: Word, first: int, last: int) -> tuple[Cell, ...]:
+    """What a pattern emits over the events from the first to the last: measures, and columns of the last."""
+    measured = {column.name: word.over(column.value, first, last) for column in pattern.measures}
+    return tuple(measured[name] if name in measured else word.arrived[last].event[name] for name in pattern.emitted)
+
+
 def detect(pattern: m.Pattern, word: Word, settings: Settings, answer: Answer) -> None:
     """Adds what one pattern detects in one word."""
     from tests.matches import oracle_registers  # which is made of this module
@@ -545,11 +553,9 @@ def detect(pattern: m.Pattern, word: Word, settings: Settings, answer: Answer) -
         behind = k + 1 if starts else behind
         one = [min(starts) if settings.longest else max(starts)] if starts else []
         for start in starts if "start" in pattern.which else one:
-            measured = {column.name: word.over(column.value, start, k) for column in pattern.measures}
-            emitted = tuple(
-                measured[name] if name in measured else word.arrived[k].event[name] for name in pattern.emitted
+            found = Detection(
+                pattern.name, word.entity, word.ts(k), k, word.ts(start), start, emitted(pattern, word, start, k)
             )
-            found = Detection(pattern.name, word.entity, word.ts(k), k, word.ts(start), start, emitted)
             answer.detections.append(found)
             answer.known_after.append(word.arrived[k].known_after)
             episode.append(found)
@@ -557,7 +563,8 @@ def detect(pattern: m.Pattern, word: Word, settings: Settings, answer: Answer) -
             earliest, last = min(episode, key=lambda detection: detection.start_seq), episode[-1]
             answer.episodes.append(
                 Episode(
-                    pattern.name, word.entity, earliest.start_ts, earliest.start_seq, last.ts, last.seq, len(episode)
+                    pattern.name, word.entity, earliest.start_ts, earliest.start_seq, last.ts, last.seq, len(episode),
+                    emitted(pattern, word, earliest.start_seq, last.seq),
                 )
             )
             episode = []

@@ -73,7 +73,7 @@ class Pool:
     def check(self, tables: Iterable[pa.Table], patterns: wayeb_py.Patterns, episodes: bool) -> None:
         """What was found is, case by case, what the oracle says."""
         found: list[Detection] | list[Episode]
-        found = episodes_of(tables) if episodes else detections_of(tables, patterns)
+        found = episodes_of(tables, patterns) if episodes else detections_of(tables, patterns)
         alone = len(self.cases) == 1
         for case in self.cases:
             own = [

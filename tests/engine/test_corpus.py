@@ -57,6 +57,9 @@ def check_expectations(case: Case, found: Found | Answer) -> None:
     if case.episodes is not None:
         spans = [(row.pattern, row.entity, row.start_seq, row.end_seq, row.n_detections) for row in found.episodes]
         assert sorted(spans) == sorted(case.episodes)
+    if case.episodes_emit is not None:
+        by_span = dict(zip(spans, (row.emitted for row in found.episodes), strict=True))
+        assert [by_span[span] for span in case.episodes or ()] == case.episodes_emit
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -336,5 +336,6 @@ def test_a_rewritten_pattern_continues_where_the_old_one_was(
     found = [first.feed(table.slice(0, cut))]
     second = wayeb_py.Recogniser(new, order=order, episodes=True, saved=first.save())
     found += [second.feed(table.slice(cut)), second.finish()]
-    both = Found(detections_of([part.to_arrow() for part in found], new), episodes_of([p.episodes() for p in found]))
+    episodes = episodes_of([part.episodes() for part in found], new)
+    both = Found(detections_of([part.to_arrow() for part in found], new), episodes)
     assert_equal(both, scene.answer())

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 import wayeb_py
+from tests.golden.states import spans
 
 FOLDER = Path(__file__).parent / "several"
 N_EVENTS = 300
@@ -60,7 +61,7 @@ def go_on(saved: bytes) -> dict[str, Any]:
     parts.append(later.finish())
     return {
         "detections": sorted((plain(row) for part in parts for row in part.to_arrow().to_pylist()), key=repr),
-        "episodes": sorted((plain(row) for part in parts for row in part.episodes().to_pylist()), key=repr),
+        "episodes": sorted((plain(row) for part in parts for row in spans(part.episodes()).to_pylist()), key=repr),
     }
 
 

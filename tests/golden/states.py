@@ -40,8 +40,13 @@ def go_on(saved: bytes) -> dict[str, Any]:
     parts = [recogniser.feed(events().slice(120)), recogniser.finish()]
     return {
         "detections": [row for part in parts for row in part.to_arrow().to_pylist()],
-        "episodes": sorted((row for part in parts for row in part.episodes().to_pylist()), key=repr),
+        "episodes": sorted((row for part in parts for row in spans(part.episodes()).to_pylist()), key=repr),
     }
+
+
+def spans(episodes: pa.Table) -> pa.Table:
+    """Episodes without what they emit, which the first states did not keep."""
+    return episodes.select(episodes.column_names[: episodes.column_names.index("n_detections") + 1])
 
 
 def main() -> None:

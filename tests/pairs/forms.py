@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -13,6 +14,11 @@ def as_attributes(regex: m.Regex) -> m.Regex:
     """The same regex over columns of the pair's events, which the oracle computes by their names."""
     changed: m.Regex = transform(regex, _as_attribute)
     return changed
+
+
+def measures_as_attributes(measures: tuple[m.MeasuredColumn, ...]) -> tuple[m.MeasuredColumn, ...]:
+    """The same measures over those columns."""
+    return tuple(replace(one, value=transform(one.value, _as_attribute)) for one in measures)
 
 
 def _as_attribute(part: Any) -> Any:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.oracle import Answer
 from tests.oracle_several import Sent, recognise_pairs
-from tests.pairs.forms import as_attributes
+from tests.pairs.forms import as_attributes, measures_as_attributes
 from tests.pairs.scenes import STREAM, Scene, make_scene, scenes
 from tests.strategies import K, examples, number_atoms, predicates, regexes, windows
 from wayeb_py.compiler.limits import DEFAULT_LIMITS
@@ -74,6 +74,18 @@ def _of_a_pair(part: Any) -> Any:
     return part
 
 
+MEASURES = st.sampled_from(
+    [
+        (),
+        (m.MeasuredColumn("n", m.Measure("count", None)),),
+        (
+            m.MeasuredColumn("s", m.Measure("sum", m.Of("a", X))),
+            m.MeasuredColumn("low", m.Measure("min", m.Of("b", X))),
+        ),
+    ]
+)
+
+
 @st.composite
 def patterns_of(draw: st.DrawFn, reach_m: float) -> list[m.Pattern]:
     """Some patterns over pairs, without what `for each pair` says."""
@@ -84,7 +96,8 @@ def patterns_of(draw: st.DrawFn, reach_m: float) -> list[m.Pattern]:
             regex: m.Regex = m.Iteration(m.Letter(draw(predicates(atoms))), draw(st.integers(1, 3)), None)
         else:
             regex = transform(draw(regexes(atoms, max_depth=3)), _of_a_pair)
-        found.append(m.Pattern(f"P{number}", regex, SourceText("x.sre", "…"), window=draw(windows())))
+        source = SourceText("x.sre", "…")
+        found.append(m.Pattern(f"P{number}", regex, source, window=draw(windows()), measures=draw(MEASURES)))
     return found
 
 
@@ -102,7 +115,7 @@ def compiled(scene: Scene, drawn: list[m.Pattern], lateness_s: Fraction | None =
         )
         for name in dict.fromkeys(names)
     ]  # fmt: skip
-    patterns = tuple(m.Pattern(p.name, p.regex, p.source, window=p.window, stream="vessels", pair=each) for p in drawn)
+    patterns = tuple(replace(p, stream="vessels", pair=each) for p in drawn)
     meaning = m.Meaning(streams[0], patterns, other_streams=tuple(streams[1:]))
     return Patterns.from_meaning(meaning, {}, DEFAULT_LIMITS, False, KnowledgeBase((), False, ()))
 
@@ -120,11 +133,16 @@ def batch_of(sent: list[Any]) -> pa.RecordBatch:
 Row = tuple[Any, ...]
 
 
-def rows_of(tables: list[pa.Table]) -> list[Row]:
+def rows_of(tables: list[pa.Table], patterns: Patterns) -> list[Row]:
+    return _rows(tables, patterns, ("pattern", "entity", "other", "ts", "seq", "start_ts", "start_seq"))
+
+
+def _rows(tables: list[pa.Table], patterns: Patterns, names: tuple[str, ...]) -> list[Row]:
+    """Some columns of each row, and what its pattern emits."""
+    emitted = {pattern.name: pattern.emitted for pattern in patterns.meaning.patterns}
     rows = pa.concat_tables(tables).to_pylist()
     return [
-        tuple(row[name] for name in ("pattern", "entity", "other", "ts", "seq", "start_ts", "start_seq"))
-        for row in rows
+        (*(row[name] for name in names), tuple(row[name] for name in emitted[row["pattern"]])) for row in rows
     ]
 
 
@@ -132,21 +150,27 @@ def wanted(scene: Scene, drawn: list[m.Pattern], in_order: bool = True) -> tuple
     """Rows of detections and of episodes."""
     answer = Answer()
     for pattern in drawn:
-        flat = m.Pattern(pattern.name, as_attributes(pattern.regex), pattern.source, window=pattern.window)
+        flat = m.Pattern(
+            pattern.name, as_attributes(pattern.regex), pattern.source, window=pattern.window,
+            measures=measures_as_attributes(pattern.measures),
+        )  # fmt: skip
         one = recognise_pairs(flat, scene.sent, scene.streams, scene.pairing, in_order=in_order)
         answer.detections += one.detections
         answer.episodes += one.episodes
-    detections = [(d.pattern, *d.entity, int(d.ts), d.seq, int(d.start_ts), d.start_seq) for d in answer.detections]  # type: ignore[misc, arg-type]
+    detections = [
+        (d.pattern, *d.entity, int(d.ts), d.seq, int(d.start_ts), d.start_seq, d.emitted)  # type: ignore[misc, arg-type]
+        for d in answer.detections
+    ]
     episodes = [
-        (e.pattern, *e.entity, int(e.start_ts), e.start_seq, int(e.end_ts), e.end_seq, e.n_detections)  # type: ignore[misc, arg-type]
+        (e.pattern, *e.entity, int(e.start_ts), e.start_seq, int(e.end_ts), e.end_seq, e.n_detections, e.emitted)  # type: ignore[misc, arg-type]
         for e in answer.episodes
     ]
-    return sorted(detections), sorted(episodes)
+    return sorted(detections, key=repr), sorted(episodes, key=repr)
 
 
-def episode_rows(tables: list[pa.Table]) -> list[Row]:
+def episode_rows(tables: list[pa.Table], patterns: Patterns) -> list[Row]:
     names = ("pattern", "entity", "other", "start_ts", "start_seq", "end_ts", "end_seq", "n_detections")
-    return [tuple(row[name] for name in names) for row in pa.concat_tables(tables).to_pylist()]
+    return _rows(tables, patterns, names)
 
 
 def run(patterns: Patterns, batches: list[pa.RecordBatch], order: Any, keep: bool) -> tuple[list[Row], list[Row]]:
@@ -159,7 +183,7 @@ def run(patterns: Patterns, batches: list[pa.RecordBatch], order: Any, keep: boo
         if not keep:
             recogniser = Recogniser(patterns, order=order, episodes=True, saved=recogniser.save())
     last = recogniser.finish()
-    return rows_of([*found, last.to_arrow()]), episode_rows([*episodes, last.episodes()])
+    return rows_of([*found, last.to_arrow()], patterns), episode_rows([*episodes, last.episodes()], patterns)
 
 
 def cut(scene: Scene, sent: list[Any]) -> list[pa.RecordBatch]:
@@ -178,8 +202,8 @@ def test_patterns_over_pairs_are_those_of_the_definitions(scene: Scene, data: st
     for batches in ([batch_of(in_time)], cut(scene, in_time)):
         for keep in (True, False):
             found, joined = run(patterns, batches, "sorted", keep)
-            assert sorted(found) == detections
-            assert sorted(joined) == episodes
+            assert sorted(found, key=repr) == detections
+            assert sorted(joined, key=repr) == episodes
 
 
 @given(scenes(two_streams=False), st.data(), st.sampled_from((0, 5, 60)))
@@ -194,8 +218,8 @@ def test_late_events_are_set_aside_by_the_clock(scene: Scene, data: st.DataObjec
     detections, episodes = wanted(scene, drawn, in_order=False)
     for batches, keep in (([batch_of(shuffled)], True), (cut(scene, shuffled), True), (cut(scene, shuffled), False)):
         found, joined = run(patterns, batches, "arrival", keep)
-        assert sorted(found) == detections
-        assert sorted(joined) == episodes
+        assert sorted(found, key=repr) == detections
+        assert sorted(joined, key=repr) == episodes
 
 
 FORMS: dict[str, Any] = {
@@ -251,8 +275,8 @@ def test_every_form_is_found_and_not_found_as_defined(form: str, projected: bool
         detections, episodes = wanted(scene, drawn)
         in_time = sorted(scene.sent, key=time_of)
         found, joined = run(compiled(scene, drawn), [batch_of(in_time)], "sorted", keep=True)
-        assert sorted(found) == detections
-        assert sorted(joined) == episodes
+        assert sorted(found, key=repr) == detections
+        assert sorted(joined, key=repr) == episodes
         n_once, n_any = (sum(row[0] == name for row in found) for name in ("Once", "Any"))
         n_found, n_not = n_found + n_once, n_not + n_any - n_once
     assert n_found > 0

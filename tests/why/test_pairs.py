@@ -63,7 +63,7 @@ def test_every_event_of_a_pair_is_explained_as_the_oracle_has_it(
             assert [(int(met.chunk.ts[row]), int(met.chunk.seq[row]), met.sender(row)) for row in rows] == [
                 (int(one.e.time_s), seq, str(one.e.key)) for seq, one in theirs
             ]
-            found = sorted(d[3:] for d in detections if d[:3] == (name, x[1], y[1]))
+            found = sorted(d[3:7] for d in detections if d[:3] == (name, x[1], y[1]))
             told = [explainer.explain(row) for row in rows] if explainer is not None else []
             assert found == sorted(
                 (int(why.ts), why.seq, int(why.start_ts or 0), why.start_seq) for why in told if why.detected

@@ -28,7 +28,7 @@ from wayeb_py.engine.binding import Binding
 from wayeb_py.engine.rows.detection_rows import BatchDetections
 from wayeb_py.engine.rows.detection_schema import DetectionSchema
 from wayeb_py.engine.rows.detections import Detections
-from wayeb_py.engine.rows.episodes import ChunkDetections, EpisodeJoiner
+from wayeb_py.engine.rows.episodes import ChunkDetections, EpisodeJoiner, EpisodeParts, OpenOf
 from wayeb_py.engine.saved.repeated_events import Repeats
 from wayeb_py.engine.stepping.shared_values import SharedRows
 from wayeb_py.engine.stepping.steppers import Found
@@ -226,7 +226,7 @@ class OrderedRecogniser:
         found: list[Found] = []
         for cohort, tier in binding.in_turn():
             own = replace(chunk, computed={} if shared is None else shared.known(begin, end)) if tier else chunk
-            parts = cohort.step(own, binding.tail_ts, binding.tail, self._pool)
+            parts = cohort.step(own, binding.tail_ts, binding.tail, self._pool, self._open_of(binding))
             self.counts.crowded.update(dict(cohort.crowded()))
             if self.watcher is not None:
                 self.watcher.watch(binding, cohort, own, parts, rows, begin)
@@ -236,7 +236,7 @@ class OrderedRecogniser:
                 shared.keep(begin, end, own.computed)
             found += parts
         if self._joiner is not None and (found or self._joiner.open):
-            self._join_episodes(binding, found, chunk, present)
+            self._join_episodes(binding, found, chunk, present, rows, begin)
         settle(present, ts, seq, link, words)
         return [
             BatchDetections(
@@ -259,11 +259,19 @@ class OrderedRecogniser:
         first, self._n_measured = self._n_measured, self._n_measured + len(part.row)
         return np.arange(first, first + len(part.row))
 
-    def _join_episodes(self, binding: Binding, found: list[Found], chunk: Chunk, present: I32) -> None:
+    def _open_of(self, binding: Binding) -> OpenOf | None:
+        """Gives the open episodes by entity, runnable and place of that; None where episodes are not wanted."""
+        joiner = self._joiner
+        return None if joiner is None else lambda *key: joiner.open.get(binding.rows.episode_key(*key))
+
+    def _join_episodes(
+        self, binding: Binding, found: list[Found], chunk: Chunk, present: I32, rows: Rows, begin: int
+    ) -> None:
         assert self._joiner is not None
         nothing = np.zeros(0, dtype=np.int64)
         row = np.concatenate([nothing, *(part.row for part in found)])
-        which, pattern = binding.rows.by_name(np.concatenate([nothing, *(part.pattern for part in found)]))
+        runnable = np.concatenate([nothing, *(part.pattern for part in found)])
+        which, pattern = binding.rows.by_name(runnable)
         at = slice(None) if which is None else which
         row = row[at]
         detected = ChunkDetections(
@@ -277,7 +285,14 @@ class OrderedRecogniser:
             np.concatenate([nothing, *(part.start_seq for part in found)])[at],
         )
         last_row = binding.last_row[present]
-        binding.closed_episodes += self._joiner.take(detected, chunk.link, chunk.fresh, present, last_row)
+        runnable = runnable[at]
+
+        def emit(parts: EpisodeParts) -> pa.RecordBatch:
+            return binding.rows.emitted_over(parts, detected, runnable[parts.last], found, rows, begin)
+
+        binding.closed_episodes += self._joiner.take(
+            detected, chunk.link, chunk.fresh, present, last_row, emit if binding.rows.schema.emitted else None
+        )
 
 
 def _has_unknown(schema: pa.Schema) -> bool:

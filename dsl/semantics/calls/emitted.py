@@ -25,6 +25,7 @@ from wayeb_py.errors import SourceText
 # The columns that every detection has, and those that a detection of a pair or of a silence has besides.
 DETECTION_COLUMNS = ("pattern", "place", "entity", "ts", "seq", "start_ts", "start_seq")
 COLUMNS_OF_A_CLOCK = ("other", "decided_ts")
+EPISODE_COLUMNS = ("end_ts", "end_seq", "n_detections")  # which an episode has besides what its pattern emits
 
 
 @dataclass(slots=True)
@@ -96,6 +97,10 @@ def _is_taken(
         is_name = isinstance(item, t.Name)
         label, hint = ("leave it out", None) if is_name else ("needs another name", f"write {renamed}")
         report.error(source, f"every detection has a column `{name}` already", item.span, label, hint)
+        return True
+    if name in EPISODE_COLUMNS:
+        report.error(source, f"every episode has a column `{name}` already", item.span, "needs another name",
+                     f"write {renamed if shown else f'`emit {name} as {_suggested(name)}`'}")  # fmt: skip
         return True
     return False
 

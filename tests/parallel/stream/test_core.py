@@ -63,7 +63,7 @@ OF_EPISODES = [
 @pytest.mark.parametrize("name", OF_EPISODES)
 def test_the_episodes_of_cases_are_found_in_a_driven_stream(name: str, tmp_path: Path) -> None:
     joined = driven(CASES[name], tmp_path, episodes=True)
-    assert episodes_of(joined.found.tables) == sorted(answer_of(CASES[name]).episodes, key=repr)
+    assert episodes_of(joined.found.tables, joined.patterns) == sorted(answer_of(CASES[name]).episodes, key=repr)
 
 
 def test_late_events_take_little_room_on_their_way_to_the_driver(tmp_path: Path) -> None:

@@ -299,7 +299,8 @@ class PairOperator:
             words.meetings.grow(self.n_entities)
             part = self._part(merged, words)
             pick = NewestPicker(bound.sources, words.sides, part.local)
-            parts, episodes = words.feed(part.events, pick, self._pool)
+            emit = partial(bound.schema.emitted, pick=pick) if self._episodes and self.patterns.emitted else None
+            parts, episodes = words.feed(part.events, pick, self._pool, emit)
             rows = [FoundRows(one, part.places(one.row), pick) for one in parts]
             if sent is not None:
                 rows, silent = bound.silences.part(rows)

@@ -17,12 +17,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from wayeb_py.arrays import I32, I64, U8, Bool
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.pairs.share import Part
 from wayeb_py.engine.pairs.values import PairChunk, Picker
-from wayeb_py.engine.rows.episodes import ChunkDetections, Episode, EpisodeJoiner
+from wayeb_py.engine.rows.episodes import ChunkDetections, Episode, EpisodeJoiner, EpisodeParts
 from wayeb_py.engine.rows.measured_columns import MeasuredParts
 from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.engine.stepping.pooled_lists import grown
@@ -55,6 +56,9 @@ class FoundPairs:
         """The detections at these indices."""
         arrays = {name: getattr(self, name)[places] for name in FoundPairs.__slots__ if name != "measured"}
         return replace(self, **arrays)
+
+
+EmitOf = Callable[[FoundPairs], pa.RecordBatch]  # what patterns emit over matches or parts of episodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +124,9 @@ class PairWords:
             self.cohort.grow(room)
 
     def feed(
-        self, events: Events, pick: Picker, pool: ThreadPoolExecutor | None
+        self, events: Events, pick: Picker, pool: ThreadPoolExecutor | None, emit: EmitOf | None = None
     ) -> tuple[list[FoundPairs], list[PairEpisode]]:
-        """The detections of some more events, and the episodes that they close."""
+        """The detections of some more events, and the episodes that they close; `emit` gives what patterns emit."""
         found: list[FoundPairs] = []
         closed: list[Episode] = []
         for met in self.meetings.meet(
@@ -132,7 +136,7 @@ class PairWords:
             ranked = met if self.part != "between" else _ranked(met, events)
             own = ranked if self.owns is None else self._owned(ranked, events, self.owns)
             if len(own):
-                found += self._step(own, events, pick, pool, closed)
+                found += self._step(own, events, pick, pool, closed, emit)
         self.meetings.settle(events.entity)
         if len(events.ts):
             self.meetings.sweep(int(events.ts[-1]))
@@ -183,9 +187,15 @@ class PairWords:
     def _with_pair(self, episode: Episode) -> PairEpisode:
         return PairEpisode(episode, int(self.a[episode.entity]), int(self.b[episode.entity]))
 
+    def _open(self, word: int, runnable: int, _: int) -> Episode | None:
+        """The open episode of a word, which all patterns of a runnable have alike."""
+        assert self.joiner is not None
+        return self.joiner.open.get((word, int(self._names[runnable][0]), -1))
+
     def _step(
-        self, met: Met, events: Events, pick: Picker, pool: ThreadPoolExecutor | None, closed: list[Episode]
-    ) -> list[FoundPairs]:
+        self, met: Met, events: Events, pick: Picker, pool: ThreadPoolExecutor | None, closed: list[Episode],
+        emit: EmitOf | None,
+    ) -> list[FoundPairs]:  # fmt: skip
         self.grow(len(self.meetings.pairs))
         row, word, at = met.row, met.slot, _by_role(met.a_row, met.b_row)
         distance_m, begins = met.distance_m, met.begins
@@ -209,7 +219,7 @@ class PairWords:
             {}, "", ts, self.meetings.ticks_per_s, word, link, seq, elapsed, fresh,
             row=row, at=at, distance_m=distance_m, pick=pick,
         )  # fmt: skip
-        parts = self.cohort.step(chunk, self.tail_ts, self.tail, pool)
+        parts = self.cohort.step(chunk, self.tail_ts, self.tail, pool, None if self.joiner is None else self._open)
         which = np.concatenate([np.zeros(0, np.int64), *(part.row for part in parts)])
         runnable = np.concatenate([np.zeros(0, np.int64), *(part.pattern for part in parts)])
         start_ts = np.concatenate([np.zeros(0, np.int64), *(part.start_ts for part in parts)])
@@ -218,34 +228,40 @@ class PairWords:
         nth = _numbered(parts)
         times, pattern = self._by_name(runnable)
         which, start_ts, start_seq, nth = which[times], start_ts[times], start_seq[times], nth[times]
+
+        def found_at(
+            which: I64, pattern: I64, start_ts: I64, start_seq: I64, nth: I64, of: MeasuredParts
+        ) -> FoundPairs:
+            a_row, b_row = at["a"][which], at["b"][which]
+            a, b = _entities(a_row, events.entity), _entities(b_row, events.entity)
+            return FoundPairs(
+                row[which].astype(np.int64), pattern, a, b, a_row, b_row, ts[which], seq[which].copy(), start_ts,
+                start_seq, nth, of,
+            )  # fmt: skip
+
         if self.joiner is not None and (len(which) or self.joiner.open):
             detected = ChunkDetections(
                 which, pattern, np.full(len(which), -1, dtype=np.int64), word[which].astype(np.int64), ts[which],
                 seq[which], start_ts, start_seq,
             )  # fmt: skip
             last_row = (self._kept[present, kernels.LAST_ROW] - self._n_before).astype(np.int32)
-            closed += self.joiner.take(detected, link, fresh, present, last_row)
+            spans = [part.spans for part in parts if part.spans is not None]
+            own, by_row = runnable[times], _by_row(spans)
+
+            def emitted(made: EpisodeParts) -> pa.RecordBatch:
+                last = made.last
+                keys = zip(own[last].tolist(), which[last].tolist(), strict=True)
+                numbers = np.array([by_row.get(key, -1) for key in keys], dtype=np.int64)
+                of = tuple((len(one.row), one.measured) for one in spans if one.measured is not None)
+                assert emit is not None
+                return emit(found_at(which[last], pattern[last], made.start_ts, made.start_seq, numbers, of))
+
+            closed += self.joiner.take(detected, link, fresh, present, last_row, None if emit is None else emitted)
         kernels.settle(word, ts, seq, self.tail_ts, self.tail)
         self._n_before += n
         if not len(which):
             return []
-        a_row, b_row = at["a"][which], at["b"][which]
-        return [
-            FoundPairs(
-                row[which].astype(np.int64),
-                pattern,
-                _entities(a_row, events.entity),
-                _entities(b_row, events.entity),
-                a_row,
-                b_row,
-                ts[which],
-                seq[which].copy(),
-                start_ts,
-                start_seq,
-                nth,
-                tuple(measured),
-            )
-        ]
+        return [found_at(which, pattern, start_ts, start_seq, nth, tuple(measured))]
 
     def _by_name(self, runnable: I64) -> tuple[I64, I64]:
         """Expands detections of runnables, which several patterns may share: for each pattern, the detection and the
@@ -257,6 +273,12 @@ class PairWords:
             first = np.array([numbers[0] for numbers in self._names], dtype=np.int64)
             return times, first[runnable] if len(runnable) else runnable
         return times, np.concatenate(names)
+
+
+def _by_row(spans: Sequence[Found]) -> dict[tuple[int, int], int]:
+    """The number of each measured part of an episode by its runnable and its last row."""
+    keys = (key for one in spans for key in zip(one.pattern.tolist(), one.row.tolist(), strict=True))
+    return {key: nth for nth, key in enumerate(keys)}
 
 
 def _numbered(parts: Sequence[Found]) -> I64:

@@ -17,6 +17,7 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.pairs.pair_words import FoundPairs, PairEpisode, PairWords
 from wayeb_py.engine.pairs.stream_events import PairSource, plain_type
 from wayeb_py.engine.rows.detection_schema import DetectionSchema, common_type, measured_type
+from wayeb_py.engine.rows.episodes import emitted_rows
 from wayeb_py.engine.rows.joined_schema import join_schemas
 from wayeb_py.engine.rows.measured_columns import MeasuredColumns
 
@@ -143,13 +144,20 @@ class PairSchema:
         taken = values.take(pa.array(np.argsort(order)))
         return self._measured.put_in(name, taken, found.pattern, found.nth, found.measured)
 
+    def emitted(self, found: FoundPairs, pick: NewestPicker) -> pa.RecordBatch:
+        """The emitted columns alone, of matches or of parts of episodes."""
+        rows = FoundRows(found, found.row, pick)
+        arrays = [self._emit(name, type_, rows) for name, type_ in self.columns.emitted.items()]
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(self.columns.emitted.items()))
+
     def episodes(self, closed: list[tuple[PairWords, PairEpisode]]) -> pa.Table:
         """Rows of episodes."""
         schema = self.columns.episodes
         if not closed:
             return schema.empty_table()
         tables = []
-        for words, one in closed:
+        emitted = emitted_rows([one.episode for _, one in closed])
+        for nth, (words, one) in enumerate(closed):
             episode = one.episode
             arrays = [
                 self._pattern(np.array([episode.pattern])),
@@ -161,6 +169,11 @@ class PairSchema:
                 self.times(np.array([episode.end_ts], dtype=np.int64)),
                 pa.array([episode.end_seq]),
                 pa.array([episode.n_detections]),
+                *(
+                    (pa.nulls(1, type_) for type_ in self.columns.emitted.values())
+                    if emitted is None
+                    else emitted.slice(nth, 1)
+                ),
             ]
             tables.append(pa.Table.from_arrays(arrays, schema=schema))
         return pa.concat_tables(tables)

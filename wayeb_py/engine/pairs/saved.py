@@ -7,7 +7,7 @@ fingerprint shows that the patterns are the same, so tables and registers are ke
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,7 +21,7 @@ from wayeb_py.engine.pairs.pair_words import PairWords
 from wayeb_py.engine.pairs.rows import PairSchema
 from wayeb_py.engine.pairs.silences import PairSilences
 from wayeb_py.engine.pairs.stream_events import PairSource
-from wayeb_py.engine.rows.episodes import Episode
+from wayeb_py.engine.rows.episodes import Episode, emitted_rows, fit_emitted
 from wayeb_py.engine.saved.packing import arrays_of, ipc, pack_arrays, read_ipc, unpack_state
 from wayeb_py.engine.saved.state_checks import telling_misfits
 from wayeb_py.engine.stepping.pooled_lists import grown
@@ -85,7 +85,7 @@ def save(operator: PairState) -> bytes:
         blobs[f"past{place}"] = past.save()
     blobs |= bound.silences.save(number)
     for place, (words, part) in enumerate(zip(bound.words, parts, strict=True)):
-        header["words"].append(_save_words(words, f"words{place}", part, number, arrays))
+        header["words"].append(_save_words(words, f"words{place}", part, number, arrays, blobs))
     return pack_arrays(header, arrays, blobs)
 
 
@@ -106,6 +106,9 @@ def restore(operator: PairState, data: bytes) -> None:
         bound.silences.restore(blobs, operator.n_entities)
         for place, (words, told) in enumerate(zip(bound.words, header["words"], strict=True)):
             _restore_words(words, f"words{place}", told, operator.n_entities, arrays)
+            blob = blobs.get(f"words{place}.emitted")
+            emitted = None if blob is None else fit_emitted(read_ipc(blob), bound.schema.columns.emitted)
+            _restore_episodes(words, told["episodes"], emitted)
 
 
 # Sources.
@@ -160,7 +163,7 @@ def _restore_source(
 
 
 # Words.
-def _save_words(words: PairWords, name: str, part: Arrays, number: I32, arrays: Arrays) -> dict[str, Any]:
+def _save_words(words: PairWords, name: str, part: Arrays, number: I32, arrays: Arrays, blobs: Blobs) -> dict[str, Any]:
     slots = part["slot"]
     part = part | {
         "entity": number[part["entity"]],
@@ -197,8 +200,16 @@ def _save_words(words: PairWords, name: str, part: Arrays, number: I32, arrays: 
             padded = array if len(array) >= size else grown(array, size, memory.fills[key])
             arrays[f"{name}.memory{nth}.{key}"] = padded[at]
     place = {word: nth for nth, word in enumerate(at.tolist())}
-    episodes = [] if words.joiner is None else list(words.joiner.open.values())
-    open_ = [asdict(episode) | {"entity": place[episode.entity]} for episode in episodes if episode.entity in place]
+    episodes = [] if words.joiner is None else [one for one in words.joiner.open.values() if one.entity in place]
+    emitted = emitted_rows(episodes)
+    if emitted is not None:
+        blobs[f"{name}.emitted"] = ipc(emitted)
+    own = [field.name for field in fields(Episode) if field.name not in ("entity", "emitted")]
+    open_ = [
+        {name: getattr(one, name) for name in own}
+        | {"entity": place[one.entity], "has_emitted": one.emitted is not None}
+        for one in episodes
+    ]
     return {"memories": memories, "episodes": open_}
 
 
@@ -238,7 +249,11 @@ def _restore_words(words: PairWords, name: str, told: dict[str, Any], n_entities
         memory.arrays = {
             key.removeprefix(begin): array.copy() for key, array in arrays.items() if key.startswith(begin)
         }
+
+
+def _restore_episodes(words: PairWords, told: list[dict[str, Any]], emitted: pa.RecordBatch | None) -> None:
     if words.joiner is not None:
-        for fields in told["episodes"]:
-            episode = Episode(**fields)
+        for nth, known in enumerate(told):
+            has_row = known.pop("has_emitted", False) and emitted is not None  # an older state does not say
+            episode = Episode(**known, emitted=(emitted, nth) if has_row else None)
             words.joiner.open[(episode.entity, episode.pattern, episode.place)] = episode

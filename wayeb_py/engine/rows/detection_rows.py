@@ -7,6 +7,7 @@ Patterns that mean the same are stepped once, and give one row each.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -22,7 +23,7 @@ from wayeb_py.engine.arrival.entities import Entities
 from wayeb_py.engine.arrival.reorder import Rows
 from wayeb_py.engine.arrow_values import plain
 from wayeb_py.engine.rows.detection_schema import DetectionSchema, is_decided
-from wayeb_py.engine.rows.episodes import Episode
+from wayeb_py.engine.rows.episodes import ChunkDetections, Episode, EpisodeParts, emitted_rows
 from wayeb_py.engine.rows.measured_columns import MeasuredColumns, MeasuredParts
 from wayeb_py.engine.stepping.steppers import Found
 from wayeb_py.kernels.order import are_in_order
@@ -158,6 +159,12 @@ class DetectionRows:
         ]
         if self.schema.has_decided:
             arrays.append(_where(ts, pa.array(self._is_decided[found.pattern])))
+        arrays += self._emitted(found, rows)
+        return pa.Table.from_arrays(arrays, schema=self.schema.detections)
+
+    def _emitted(self, found: BatchDetections, rows: Rows) -> list[pa.Array]:
+        """The emitted columns of detections of a batch."""
+        row, arrays = found.row, []
         at = pa.array(row)
         masks: dict[bytes, pa.Array] = {}  # columns that the same patterns emit are missing in the same detections
         for column in self.schema.emitted:
@@ -170,7 +177,35 @@ class DetectionRows:
             if who.any():  # patterns over pairs alone emit some columns, and some are measured
                 emitted = _where(plain(rows.batch.column(column).take(at)), emits).cast(type_)
             arrays.append(self._measured.put_in(column, emitted, found.pattern, found.nth, found.measured))
-        return pa.Table.from_arrays(arrays, schema=self.schema.detections)
+        return arrays
+
+    def episode_key(self, entity: int, runnable: int, place: int) -> tuple[int, int, int]:
+        """The entity, pattern and place by which an episode is known, of a runnable and the number among its places:
+        patterns that mean the same have the same episodes."""
+        name = self._name_of[self._first_name[runnable]] if self._n_names[runnable] else -1
+        first = self._first_place[runnable]
+        return entity, int(name), int(first + place if first >= 0 else first)
+
+    def emitted_over(
+        self, parts: EpisodeParts, detected: ChunkDetections, runnable: npt.NDArray[Any], found: list[Found],
+        rows: Rows, begin: int,
+    ) -> pa.RecordBatch:  # fmt: skip
+        """What patterns emit over parts of episodes, one of a runnable each, from the episode's start on; `found` are
+        the detections of the chunk that begins at a row."""
+        spans = [part.spans for part in found if part.spans is not None and part.spans.measured is not None]
+        measured = {key: number for number, key in enumerate(key for one in spans for key in self._span_keys(one))}
+        last = parts.last
+        place, row = detected.place[last], detected.row[last]
+        keys = zip(runnable.tolist(), place.tolist(), row.tolist(), strict=True)
+        nth = np.array([measured.get(key, -1) for key in keys], dtype=np.int64)
+        over = BatchDetections(
+            row + begin, detected.pattern[last], place, detected.seq[last], parts.start_seq, parts.start_ts, nth,
+            tuple((len(one.row), one.measured) for one in spans if one.measured is not None),
+        )  # fmt: skip
+        return pa.RecordBatch.from_arrays(self._emitted(over, rows), schema=pa.schema(self.schema.emitted.items()))
+
+    def _span_keys(self, spans: Found) -> Iterator[tuple[int, int, int]]:
+        return zip(spans.pattern.tolist(), self.places_of(spans).tolist(), spans.row.tolist(), strict=True)
 
     def measured(self, found: BatchDetections, column: str) -> pa.Array:
         """What is measured over some matches under the name of a column."""
@@ -187,6 +222,7 @@ class DetectionRows:
         pattern, place, entity, start_ts, start_seq, end_ts, end_seq, n_detections = (
             np.array([getattr(episode, field.name) for episode in episodes], dtype=np.int64)
             for field in fields(Episode)
+            if field.name != "emitted"
         )
         arrays = [
             pa.DictionaryArray.from_arrays(pa.array(pattern.astype(np.int32)), self._names),
@@ -199,6 +235,11 @@ class DetectionRows:
             pa.array(end_seq),
             pa.array(n_detections),
         ]
+        emitted = emitted_rows(episodes)
+        if emitted is None:
+            arrays += [pa.nulls(len(entity), type_) for type_ in self.schema.emitted.values()]
+        else:
+            arrays += emitted.columns
         return pa.Table.from_arrays(arrays, schema=self.schema.episodes)
 
 

@@ -96,6 +96,7 @@ class DetectionSchema:
                 ("end_ts", self.time_type),
                 ("end_seq", pa.int64()),
                 ("n_detections", pa.int64()),
+                *self.emitted.items(),
             ]
         )
 

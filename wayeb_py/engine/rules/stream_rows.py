@@ -181,9 +181,11 @@ class StreamRows(ClockedRecogniser):
         self._at = rows, begin
         return super()._step(binding, rows, columns, orders, begin, end)
 
-    def _join_episodes(self, binding: Binding, found: list[Found], chunk: Chunk, present: I32) -> None:
+    def _join_episodes(
+        self, binding: Binding, found: list[Found], chunk: Chunk, present: I32, rows: Rows, begin: int
+    ) -> None:
         n_closed = len(binding.closed_episodes)
-        super()._join_episodes(binding, found, chunk, present)
+        super()._join_episodes(binding, found, chunk, present, rows, begin)
         closed = binding.closed_episodes[n_closed:]
         assert self._joiner is not None
         order = np.argsort(chunk.entity, kind="stable")

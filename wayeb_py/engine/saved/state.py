@@ -21,7 +21,7 @@ from wayeb_py.compiler.for_each import Runnable
 from wayeb_py.compiler.pattern import automaton_digest
 from wayeb_py.engine.arrival.reorder import Rows, join_rows
 from wayeb_py.engine.binding import Binding
-from wayeb_py.engine.rows.episodes import Episode, EpisodeJoiner
+from wayeb_py.engine.rows.episodes import Episode, EpisodeJoiner, emitted_rows, fit_emitted
 from wayeb_py.engine.saved.cohorts import padded, restore_cohort, rows_of, save_cohort
 from wayeb_py.engine.saved.packing import arrays_of, ipc, pack_arrays, read_ipc, unpack_state
 from wayeb_py.engine.saved.repeated_events import Repeats
@@ -78,8 +78,13 @@ def gather(
     if held is not None:
         blobs["held"] = ipc(held.batch)
         arrays["held_entity"], arrays["held_ts"] = held.entity, held.ts
-    cohorts = [save_cohort(cohort, f"c{i}", rows, n, arrays) for i, cohort in enumerate(binding.cohorts)]
     among = None if isinstance(rows, slice) else set(rows.tolist())
+    episodes = [] if joiner is None else list(joiner.open.values())
+    open_ = episodes if among is None else [one for one in episodes if one.entity in among]
+    emitted = emitted_rows(open_)
+    if emitted is not None:
+        blobs["emitted"] = ipc(emitted)
+    cohorts = [save_cohort(cohort, f"c{i}", rows, n, arrays) for i, cohort in enumerate(binding.cohorts)]
     header = {
         "ticks_per_s": binding.ticks_per_s,
         "key_type": str(binding.entities.key_type),
@@ -99,9 +104,9 @@ def gather(
                 e.end_ts,
                 e.end_seq,
                 e.n_detections,
+                e.emitted is not None,
             ]
-            for e in (joiner.open.values() if joiner is not None else [])
-            if among is None or e.entity in among
+            for e in open_
         ],
     }
     return header, arrays, blobs
@@ -178,11 +183,14 @@ def fill(
     for cohort in binding.cohorts:
         restore_cohort(cohort, births, arrays, rows, n)
     names = {p.name: (number, p.fingerprint) for number, p in enumerate(binding.patterns.compiled)}
-    for name, place_name, entity, *rest in header["open"] if joiner is not None else []:
+    emitted = fit_emitted(read_ipc(blobs["emitted"]), binding.rows.schema.emitted) if "emitted" in blobs else None
+    for nth, (name, place_name, entity, *rest) in enumerate(header["open"] if joiner is not None else []):
         number, fingerprint = names.get(name, (0, ""))
         place = binding.rows.place_number(number, place_name)
         if joiner is not None and header["names"].get(name) == fingerprint and place is not None:
-            joiner.open[(entity, number, place)] = Episode(number, place, entity, *rest)
+            has_row = emitted is not None and rest[5:] == [True]  # an older state does not say
+            episode = joiner.open[(entity, number, place)] = Episode(number, place, entity, *rest[:5])
+            episode.emitted = (emitted, nth) if has_row else None
 
 
 def _restore_repeats(

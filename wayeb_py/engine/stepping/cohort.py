@@ -36,6 +36,7 @@ NO_WINDOW = 2**63 - 1
 MOST_QUESTIONS = 12  # predicates about places that are answered together: one table has all combinations of answers
 
 if TYPE_CHECKING:
+    from wayeb_py.engine.rows.episodes import OpenOf
     from wayeb_py.engine.stepping.live_starts import Stepper
     from wayeb_py.engine.stepping.measures import MatchMeasures
     from wayeb_py.engine.stepping.place_stepper import PlaceStepper
@@ -158,8 +159,11 @@ class Cohort:
         for measures in self.measures:
             measures.grow(n_entities)
 
-    def step(self, chunk: Chunk, tail_ts: I64, tail: int, pool: ThreadPoolExecutor | None) -> list[Found]:
-        """The detections of a chunk."""
+    def step(
+        self, chunk: Chunk, tail_ts: I64, tail: int, pool: ThreadPoolExecutor | None, open_of: OpenOf | None = None
+    ) -> list[Found]:
+        """The detections of a chunk; measured ones with the parts of episodes, if `open_of` gives the open ones by
+        entity, runnable and place."""
         if self.seen is not None:
             chunk = self._hide_the_past(chunk, self.seen)
         n = len(chunk.ts)
@@ -179,7 +183,7 @@ class Cohort:
         if self.measures:
             found, of_each = by_measures(found, self._measured_by, len(self.measures))
             for measures, own in zip(self.measures, of_each, strict=True):
-                measured = measures.measure(own, chunk)
+                measured = measures.measure(own, chunk, open_of)
                 found += [measured] if len(own.row) else []
         return found
 

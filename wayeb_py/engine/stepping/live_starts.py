@@ -65,7 +65,7 @@ class SlotStarts:
         slots = self._stepper.slots.save(entity)
         own = np.repeat(np.arange(len(entity)), slots["length"])
         if isinstance(self._stepper, PooledStepper):
-            return _each_once(own, slots["seq"], len(entity))
+            return each_once(own, slots["seq"], len(entity))
         state, registers = slots["state"], slots["seq"].reshape(len(own), self._stepper.n_registers)
         at, register = np.nonzero(self._live_registers[state])
         owners, starts = [own[at]], [registers[at, register]]
@@ -74,7 +74,7 @@ class SlotStarts:
             at = np.flatnonzero((ages >= age) & (last_seq[own] >= age - 1))
             owners.append(own[at])
             starts.append(last_seq[own[at]] - (age - 1))
-        return _each_once(np.concatenate(owners), np.concatenate(starts), len(entity))
+        return each_once(np.concatenate(owners), np.concatenate(starts), len(entity))
 
 
 def alive_in_all(parts: list[Alive]) -> Alive:
@@ -83,10 +83,11 @@ def alive_in_all(parts: list[Alive]) -> Alive:
         return parts[0]
     n = len(parts[0][0])
     owner = np.concatenate([np.repeat(np.arange(n), n_alive) for n_alive, _ in parts])
-    return _each_once(owner, np.concatenate([seq for _, seq in parts]), n)
+    return each_once(owner, np.concatenate([seq for _, seq in parts]), n)
 
 
-def _each_once(owner: npt.NDArray[Any], start: I64, n: int) -> Alive:
+def each_once(owner: npt.NDArray[Any], start: I64, n: int) -> Alive:
+    """Starts of `n` entities, in any order and some of them repeated, as lists of each."""
     order = np.lexsort((start, owner))
     owner, start = owner[order].astype(np.int64), start[order]
     again = np.zeros(len(owner), dtype=bool)

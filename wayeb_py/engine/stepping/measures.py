@@ -4,7 +4,8 @@
 
 At the end of a chunk every live start keeps what its events have folded to: one number and one count for each fold,
 however long the match is. A match that ends in a later chunk goes on from there, so that the additions are the same, in
-the same order, wherever the events are cut. Patterns that measure the same share all of it.
+the same order, wherever the events are cut. Patterns that measure the same share all of it. An episode is measured
+like a match from its earliest start to its last end, and its start is alive for as long as it is open.
 
 *Not taken*: keeping the values of all events since the oldest live start, which has no bound without a window; folding
 inside the stepping kernels, which every pattern without measures would pay for.
@@ -23,7 +24,8 @@ from wayeb_py.arrays import F64, I32, I64, U8
 from wayeb_py.columns import Column, to_float
 from wayeb_py.compiler.pattern import CompiledPattern
 from wayeb_py.dsl import meaning as m
-from wayeb_py.engine.stepping.live_starts import SlotStarts, TableStarts, alive_in_all
+from wayeb_py.engine.rows.episodes import ChunkDetections, OpenOf, parts_of
+from wayeb_py.engine.stepping.live_starts import Alive, SlotStarts, TableStarts, alive_in_all, each_once
 from wayeb_py.engine.stepping.pooled_lists import PooledLists
 from wayeb_py.engine.stepping.steppers import Found, TableStepper
 from wayeb_py.engine.values import Chunk, Values
@@ -103,12 +105,23 @@ class MatchMeasures:
         if self.folds:
             self.starts.grow(n_entities)
 
-    def measure(self, found: Found, chunk: Chunk) -> Found:
-        """The detections of the pattern in a chunk, with what it measures over each."""
+    def measure(self, found: Found, chunk: Chunk, open_of: OpenOf | None = None) -> Found:
+        """The detections of the pattern in a chunk, with what it measures over each, and over the episodes that they
+        make if `open_of` gives the open ones, by entity, pattern and place."""
+        if open_of is None:
+            return self._measured(found, chunk, None)
+        spans = _spans(found, chunk, open_of)
+        measured = self._measured(_one_after_the_other(found, spans), chunk, spans).measured or {}
+        n = np.arange(len(found.row) + len(spans.row))
+        own, over = n[: len(found.row)], n[len(found.row) :]
+        spans = replace(spans, measured={one: column.take(over) for one, column in measured.items()})
+        return replace(found, measured={one: column.take(own) for one, column in measured.items()}, spans=spans)
+
+    def _measured(self, found: Found, chunk: Chunk, spans: Found | None) -> Found:
         values = [self._value_of(measure, chunk) for measure in self.folds]
         folded: list[tuple[I64, I64] | None] = [None] * len(self.folds)
         if self.folds and len(chunk.ts):
-            integer, seen = self._fold(found, chunk, values)
+            integer, seen = self._fold(found, chunk, values, spans)
             folded = [(integer[:, nth], seen[:, nth]) for nth in range(len(self.folds))]
         if not len(found.row):
             for operand in self._at_the_end:
@@ -151,11 +164,16 @@ class MatchMeasures:
 
     # Folding.
 
-    def _fold(self, found: Found, chunk: Chunk, values: list[tuple[int, I64, U8]]) -> tuple[I64, I64]:
-        """The folds of the detections; what live starts fold to is kept."""
+    def _fold(
+        self, found: Found, chunk: Chunk, values: list[tuple[int, I64, U8]], spans: Found | None
+    ) -> tuple[I64, I64]:
+        """The folds of the detections; what live starts fold to is kept, and those of open episodes."""
         kept, n_folds, n_found = self.starts, len(self.folds), len(found.row)
         last_row, entity, last_seq = self._room.last_events(chunk, len(kept.first))
-        n_alive, alive_seq = alive_in_all([one.alive(entity, last_seq) for one in self._alive])
+        alive = [one.alive(entity, last_seq) for one in self._alive]
+        if spans is not None:
+            alive.append(_alive_spans(spans, last_row))
+        n_alive, alive_seq = alive_in_all(alive)
         row, start, order = found.row, found.start_seq, None
         if n_found > 1:
             falls = (row[1:] < row[:-1]) | ((row[1:] == row[:-1]) & (start[1:] < start[:-1]))
@@ -213,6 +231,33 @@ class MatchMeasures:
                 real = real / seen if measure.function == "mean" else real
             return Column("number", np.where(seen > 0, real, np.nan), own=np.float64)
         return _restored(self._columns[measure], np.ascontiguousarray(total), seen == 0)
+
+
+def _spans(found: Found, chunk: Chunk, open_of: OpenOf) -> Found:
+    """The parts of episodes that detections make: their last rows, and the starts of the whole episodes."""
+    row = found.row.astype(np.int64)
+    place = np.zeros(len(row), dtype=np.int64) if found.place is None else found.place.astype(np.int64)
+    detected = ChunkDetections(
+        row, found.pattern.astype(np.int64), place, chunk.entity[row].astype(np.int64), chunk.ts[row], chunk.seq[row],
+        found.start_ts, found.start_seq,
+    )  # fmt: skip
+    parts = parts_of(detected, chunk.link, chunk.fresh, open_of)
+    return replace(found.where(parts.last), start_seq=parts.start_seq, start_ts=parts.start_ts)
+
+
+def _one_after_the_other(found: Found, spans: Found) -> Found:
+    rows, starts = np.concatenate([found.row, spans.row]), np.concatenate([found.start_seq, spans.start_seq])
+    pattern = np.concatenate([found.pattern, spans.pattern])
+    return Found(rows, pattern, starts, np.concatenate([found.start_ts, spans.start_ts]))
+
+
+def _alive_spans(spans: Found, last_row: I32) -> Alive:
+    """The starts of the episodes that are open after the last events of entities: their last detections are there."""
+    order = np.argsort(last_row, kind="stable")
+    at = np.searchsorted(last_row[order], spans.row)
+    at[at == len(order)] = 0
+    is_last = last_row[order[at]] == spans.row if len(order) else np.zeros(0, dtype=bool)
+    return each_once(order[at[is_last]], spans.start_seq[is_last], len(last_row))
 
 
 def _present(column: Column) -> U8:

@@ -33,6 +33,7 @@ class Found:
     start_ts: I64
     place: I32 | None = None
     measured: Mapping[m.Measure, Column] | None = None  # of patterns that measure the same, one a detection
+    spans: Found | None = None  # the parts of episodes that these detections make, measured from the episode's start
 
     def where(self, chosen: Bool | I64) -> Found:
         """Some of the detections, without their measures."""

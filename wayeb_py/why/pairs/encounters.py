@@ -33,6 +33,7 @@ from wayeb_py.engine.pairs.pair_words import PairWords
 from wayeb_py.engine.pairs.rows import NewestPicker
 from wayeb_py.engine.pairs.stream_events import ticks_per_s_of
 from wayeb_py.engine.pairs.values import PairChunk, PairValues
+from wayeb_py.engine.rows.episodes import OpenOf
 from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.engine.stepping.steppers import Found
 from wayeb_py.engine.values import Chunk
@@ -186,7 +187,9 @@ class _Kept(Cohort):
         self._pick: NewestPicker | None = None
         self._columns: dict[str, list[npt.NDArray[Any]]] = {name: [np.zeros(0, kind)] for name, kind in KEPT.items()}
 
-    def step(self, chunk: Chunk, tail_ts: I64, tail: int, pool: ThreadPoolExecutor | None) -> list[Found]:
+    def step(
+        self, chunk: Chunk, tail_ts: I64, tail: int, pool: ThreadPoolExecutor | None, open_of: OpenOf | None = None
+    ) -> list[Found]:
         """Keeps the events; nothing is detected."""
         assert isinstance(chunk, PairChunk)
         assert isinstance(chunk.pick, NewestPicker)
