@@ -96,10 +96,4 @@ def without_forecasts(pattern: m.Pattern) -> tuple[str, str] | None:
         return "it ends in a silence, and a forecast looks at events", "forecast the pattern without its silence"
     if remembers(pattern.regex):
         return "its letters ask for other events of the match", "forecast one whose letters ask for one event each"
-    if pattern.each is not None:
-        variable, places = pattern.each
-        return (
-            f"it is one pattern for each place of `{places}`, each with a word of its own",
-            f'write it for one place: `distance({places}["NAME"])` in place of `distance({variable})`',
-        )
     return None

@@ -88,18 +88,20 @@ class ForEachPlan:
 
 def plan_for_each(pattern: CompiledPattern) -> ForEachPlan | None:
     """The plan, or None where the pattern has to be written out for each place."""
-    tracker = pattern.tracker
-    if tracker is None:
-        return None
-    is_placed = [depends_on_place(axis.subject) for axis in pattern.axes]
-    shared = tuple(axis for axis, placed in zip(pattern.axes, is_placed, strict=True) if not placed)
-    placed = tuple(axis for axis, placed in zip(pattern.axes, is_placed, strict=True) if placed)
+    return None if pattern.tracker is None else plan_of(pattern.axes, pattern.symbol_of_cell)
+
+
+def plan_of(axes: tuple[Axis, ...], symbol_of_cell: I64) -> ForEachPlan | None:
+    """The plan of an automaton over these axes; None where a place that is far is not like another."""
+    is_placed = [depends_on_place(axis.subject) for axis in axes]
+    shared = tuple(axis for axis, placed in zip(axes, is_placed, strict=True) if not placed)
+    placed = tuple(axis for axis, placed in zip(axes, is_placed, strict=True) if placed)
     reaches = [_reach_m(axis) for axis in placed]
     if all(reach is None for reach in reaches) or not all(_is_stepped(axis) for axis in placed):
         return None
     order = [i for i, p in enumerate(is_placed) if not p] + [i for i, p in enumerate(is_placed) if p]
     n_shared = prod(axis.n_cells for axis in shared)
-    symbol = np.transpose(pattern.symbol_of_cell, order).reshape(n_shared, *(axis.n_cells for axis in placed))
+    symbol = np.transpose(symbol_of_cell, order).reshape(n_shared, *(axis.n_cells for axis in placed))
     far = _pinned(symbol, placed, lost=False)
     lost = _pinned(symbol, placed, lost=True)
     if far is None or lost is None:
@@ -188,6 +190,13 @@ def write_out(pattern: m.Pattern, names: Sequence[str], columns: Any) -> Iterato
         put_in = partial(_placed, name, values)
         measures = tuple(replace(column, value=transform(column.value, put_in)) for column in pattern.measures)
         yield name, replace(pattern, regex=transform(pattern.regex, put_in), measures=measures, each=None)
+
+
+def at_one(lookup: PlaceLookup, name: str) -> Callable[[Subject], Subject]:
+    """Gives what is asked of an event and a place as asked of an event and this one."""
+    row = list(lookup.names).index(name)
+    values = {column: cells[row] for column, cells in lookup.columns.items()}
+    return partial(transform, change=partial(_placed, name, values))
 
 
 def _placed(name: str, values: Mapping[str, Any], part: Any) -> Any:

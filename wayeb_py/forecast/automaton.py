@@ -19,6 +19,7 @@ from wayeb_py.compiler.automata.derivatives import Dfa
 from wayeb_py.compiler.automata.minimize import minimize
 from wayeb_py.compiler.axes import Axis
 from wayeb_py.compiler.describe import symbol_texts
+from wayeb_py.compiler.for_each import ForEachPlan, measures_places, plan_for_each, plan_of, why_written_out
 from wayeb_py.compiler.limits import Limits
 from wayeb_py.compiler.pattern import CompiledPattern, compile_pattern
 from wayeb_py.dsl import meaning as m
@@ -37,6 +38,7 @@ class DetectingAutomaton:
     next_state: I64  # [state, symbol]
     detects: Bool  # [state]
     has_time_window: bool  # where it has, `detects` is that of the pattern without its window
+    plan: ForEachPlan | None = None  # of a pattern `for each` place: the symbols of places near and far
 
     @property
     def n_states(self) -> int:
@@ -52,7 +54,8 @@ class DetectingAutomaton:
 
 
 def detecting_automaton(pattern: m.Pattern, compiled: CompiledPattern, limits: Limits) -> DetectingAutomaton:
-    """The automaton of a pattern of one entity; UsageError for other patterns, LimitError for one that is too large."""
+    """The automaton of a pattern of one entity, or of one entity and each place; UsageError for other patterns,
+    LimitError for one that is too large."""
     _refuse(pattern)
     window = pattern.window
     if window is not None and window.events is not None:
@@ -71,6 +74,7 @@ def detecting_automaton(pattern: m.Pattern, compiled: CompiledPattern, limits: L
             knob="Limits.table_states, or a pattern with smaller bounds",
         )
     tracker = walked.tracker
+    plan = None if pattern.each is None else _plan(pattern, compiled, walked)
     smallest = minimize(Dfa(tracker.next_state, tracker.start != 0))
     return DetectingAutomaton(
         pattern.name,
@@ -80,7 +84,21 @@ def detecting_automaton(pattern: m.Pattern, compiled: CompiledPattern, limits: L
         np.ascontiguousarray(smallest.next_state),
         smallest.accepting,
         window is not None and window.seconds is not None,
+        plan,
     )
+
+
+def _plan(pattern: m.Pattern, compiled: CompiledPattern, walked: CompiledPattern) -> ForEachPlan:
+    """How the words of an entity's places are read; UsageError where each place would need symbols of its own."""
+    is_plain = pattern.which == "every end" and not measures_places(pattern)
+    plan = plan_of(walked.axes, walked.symbol_of_cell) if is_plain and walked.axes == compiled.axes else None
+    if plan is None or plan_for_each(compiled) is None:
+        why = why_written_out(compiled) or "it is recognised for each place by itself"
+        raise UsageError(
+            f"there are no forecasts of `{pattern.name}` for each place: {why}",
+            hint=f'write it for one place: `distance({pattern.each[1]}["NAME"])`' if pattern.each else None,
+        )
+    return plan
 
 
 def _refuse(pattern: m.Pattern) -> None:

@@ -6,17 +6,20 @@ each is now, and how likely the pattern is within the horizon once it has come.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from wayeb_py.arrays import I64
+from wayeb_py.compiler.axes import Subject
 from wayeb_py.engine.stepping.encode import Encoder
 from wayeb_py.engine.values import Chunk, Values
 from wayeb_py.forecast.forecaster import interval_ticks
 from wayeb_py.forecast.tables import ForecastTables, chain_of
 
+AtPlace = Callable[[Subject], Subject]  # what is asked of an event and a place, of one place
 MOST_SHOWN = 6
 LEAST_SHOWN = 0.005  # rarer symbols are left out
 
@@ -46,10 +49,13 @@ class Expected:
     symbols: tuple[NextSymbol, ...]
 
 
-def expected_after(tables: ForecastTables, values: Values, chunk: Chunk, begin: int, row: int) -> Expected:
-    """What the model of all classes together expects after a row of a chunk, whose word begins at another one."""
+def expected_after(
+    tables: ForecastTables, values: Values, chunk: Chunk, begin: int, row: int, at: AtPlace | None = None
+) -> Expected:
+    """What the model of all classes together expects after a row of a chunk, whose word begins at another one; of a
+    pattern `for each` place `at` one of them."""
     node = 0
-    for symbol in _symbols(tables, values, chunk)[begin : row + 1].tolist():
+    for symbol in _symbols(tables, values, chunk, at)[begin : row + 1].tolist():
         node = int(tables.nodes.next_node[node, symbol])
     chain = chain_of(tables.model, tables.nodes)
     texts, after = tables.model.automaton.symbol_texts(), chain.next_node[node]
@@ -73,12 +79,13 @@ def expected_after(tables: ForecastTables, values: Values, chunk: Chunk, begin: 
     )  # fmt: skip
 
 
-def _symbols(tables: ForecastTables, values: Values, chunk: Chunk) -> I64:
+def _symbols(tables: ForecastTables, values: Values, chunk: Chunk, at: AtPlace | None) -> I64:
     """The symbol of each event of a chunk."""
     automaton = tables.model.automaton
     code = np.zeros(len(chunk.ts), dtype=np.uint16)
     sizes = [axis.n_cells for axis in automaton.axes]
     for nth, axis in enumerate(automaton.axes):
-        Encoder(axis).add(values.column(axis.subject, chunk), prod(sizes[nth + 1 :]), code)
+        subject = axis.subject if at is None else at(axis.subject)
+        Encoder(axis).add(values.column(subject, chunk), prod(sizes[nth + 1 :]), code)
     found: I64 = automaton.symbol_of_cell.ravel()[code]
     return found

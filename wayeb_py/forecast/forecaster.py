@@ -18,6 +18,7 @@ from wayeb_py.engine.binding import Binding
 from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.engine.stepping.steppers import Found
 from wayeb_py.engine.values import Chunk
+from wayeb_py.forecast.place_words import PlaceReader, PlaceWalk
 from wayeb_py.forecast.symbols import SymbolReader, Walk
 from wayeb_py.forecast.tables import ForecastTables
 
@@ -25,11 +26,12 @@ ENOUGH_ROWS = 1 << 14
 NAMES = pa.dictionary(pa.int32(), pa.string())  # few of them, in many rows
 
 
-def forecast_schema(key: pa.DataType, time: pa.DataType) -> pa.Schema:
-    """The columns of a forecast, for events with keys and times of these types."""
+def forecast_schema(key: pa.DataType, time: pa.DataType, has_places: bool) -> pa.Schema:
+    """The columns of a forecast, for events with keys and times of these types; `place` where patterns are for each."""
     return pa.schema(
         [
-            ("pattern", NAMES), ("entity", key), ("ts", time), ("seq", pa.int64()), ("probability", pa.float64()),
+            ("pattern", NAMES), *([("place", pa.string())] if has_places else []),
+            ("entity", key), ("ts", time), ("seq", pa.int64()), ("probability", pa.float64()),
             ("from", time), ("until", time), ("from_events", pa.int64()), ("until_events", pa.int64()),
             ("horizon", NAMES),
         ]
@@ -41,11 +43,12 @@ class Forecaster:
     out."""
 
     def __init__(self, patterns: CompiledPatterns, tables: Sequence[ForecastTables], at_least: float = 0.0) -> None:
-        self._one = [_OneForecast(patterns, own, at_least, number) for number, own in enumerate(tables)]
+        self._one = [OneForecast(patterns, own, at_least, number) for number, own in enumerate(tables)]
         self._names = pa.array([own.model.automaton.name for own in tables], pa.string())
         self._horizons = pa.array([own.horizon.text for own in tables], pa.string())
         # Of chunks with few forecasts, with time, entity and number: a batch of rows costs by its columns.
         self._gathered: list[tuple[_LookedUp, I64, I32, I64]] = []
+        self.has_places = any(own.model.automaton.plan is not None for own in tables)
         self._n_gathered = 0
         self._binding: Binding | None = None
         self._waiting: list[pa.RecordBatch] = []
@@ -71,12 +74,12 @@ class Forecaster:
 
     def bind(self, binding: Binding) -> None:
         """Learns the types of keys and times."""
-        self.schema = forecast_schema(binding.entities.key_type, binding.rows.schema.time_type)
+        self.schema = forecast_schema(binding.entities.key_type, binding.rows.schema.time_type, self.has_places)
 
     @property
-    def walks(self) -> list[Walk]:
+    def words(self) -> list[OneForecast]:
         """Where the words of the entities are, model by model."""
-        return [one.walk for one in self._one]
+        return self._one
 
     def take(self) -> pa.Table | None:
         """The forecasts since the last call, in the order of events; None before the first event."""
@@ -101,6 +104,7 @@ class Forecaster:
         which = pa.array(made.which)
         arrays = [
             pa.DictionaryArray.from_arrays(which, self._names),
+            *([binding.rows.place_names(made.place)] if self.has_places else []),
             binding.entities.keys(entity),
             binding.rows.times(ts),
             pa.array(seq),
@@ -130,17 +134,27 @@ class _LookedUp:
 
     row: I32
     which: I32
+    place: I64  # -1 where the pattern is not for each place
     probability: F64
     first: I64  # -1 where no interval holds enough
     last: I64
 
 
-class _OneForecast:
+class OneForecast:
+    """The forecasts of one model, and where every entity's word is in it."""
+
     def __init__(self, patterns: CompiledPatterns, tables: ForecastTables, at_least: float, number: int) -> None:
         self.tables, self._number = tables, number
         self.reader = SymbolReader(tables.model.automaton, patterns)
         self.walk = Walk(tables.nodes.next_node)
         self.walk.mark_likely(tables.probability >= at_least)
+        self.places: tuple[PlaceReader, PlaceWalk] | None = None
+        plan = tables.model.automaton.plan
+        if plan is not None:
+            self.places = PlaceReader(plan, self.reader.runnable), PlaceWalk(tables.nodes.next_node)
+            lookup = patterns.runnables[self.reader.runnable].lookup
+            self.place_names = [] if lookup is None else list(lookup.names)
+        self._is_likely = tables.probability >= at_least
         self._class_of = {class_: number for number, class_ in enumerate(tables.classes, 1)}
         self._intervals: tuple[int, I64, I64] | None = None  # ticks per second, and first and last by [class, node]
 
@@ -150,14 +164,31 @@ class _OneForecast:
         class_ = np.zeros(0, dtype=np.int64)
         if tables.model.by is not None:
             class_ = self._classes(rows.batch.column(tables.model.by).slice(begin, len(chunk.ts)))
-        codes = self.reader.codes(cohort, chunk)
-        row, node = self.walk.step_likely(codes, chunk, len(binding.entities), class_)
+        if self.places is not None:
+            row, node, place = self._at_places(self.places, binding, cohort, chunk, class_)
+        else:
+            codes = self.reader.codes(cohort, chunk)
+            row, node = self.walk.step_likely(codes, chunk, len(binding.entities), class_)
+            place = np.full(len(row), -1, dtype=np.int64)
         first, last = self._intervals_in(chunk.ticks_per_s)
         at = node if tables.model.by is None else node + class_[row] * tables.probability.shape[1]
         which = np.full(len(row), self._number, dtype=np.int32)
         return _LookedUp(
-            row, which, tables.probability.reshape(-1)[at], first.reshape(-1)[at], last.reshape(-1)[at]
+            row, which, place, tables.probability.reshape(-1)[at], first.reshape(-1)[at], last.reshape(-1)[at]
         )
+
+    def _at_places(
+        self, places: tuple[PlaceReader, PlaceWalk], binding: Binding, cohort: Cohort, chunk: Chunk, class_: I64
+    ) -> tuple[I32, I32, I64]:
+        """The rows, nodes and places after which the pattern is likely there, by row and place."""
+        reader, walk = places
+        placed = reader.read(cohort, chunk, len(binding.entities))
+        _, node = walk.step(placed, chunk, len(binding.entities))
+        of_class = class_[placed.row] if len(class_) else np.zeros(len(node), dtype=np.int64)
+        at = np.flatnonzero(placed.is_read & self._is_likely[of_class, node])
+        at = at[np.lexsort((placed.place[at], placed.row[at]))]
+        first = binding.rows.first_place(self.reader.runnable)
+        return placed.row[at], node[at], first + placed.place[at].astype(np.int64)
 
     def _intervals_in(self, ticks_per_s: int) -> tuple[I64, I64]:
         """Where the intervals of all nodes begin and end; computed once."""
@@ -196,7 +227,9 @@ def _in_order(parts: list[_LookedUp]) -> _LookedUp:
     arrays = {one.name: [getattr(part, one.name) for part in parts] for one in fields(_LookedUp)}
     rows = arrays["row"]
     n_rows = int(max(row[-1] for row in rows)) + 1
-    if all(len(row) == n_rows for row in rows):  # one of each pattern at every event: they lie side by side
+    has_places = any((place >= 0).any() for place in arrays["place"])
+    # One of each pattern at every event: they lie side by side.
+    if not has_places and all(len(row) == n_rows for row in rows):
         return _LookedUp(**{name: np.stack(own, axis=1).reshape(-1) for name, own in arrays.items()})
     order = np.argsort(np.concatenate(rows), kind="stable")
     return _LookedUp(**{name: np.concatenate(own)[order] for name, own in arrays.items()})

@@ -3,10 +3,13 @@ there."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numba as nb
 import numpy as np
 
-from wayeb_py.kernels.compiled import i32, i64, kernel, read_only, u8, u16
+from wayeb_py.kernels.compiled import i32, i64, inlined, kernel, read_only, two_i64, u8, u16
+from wayeb_py.kernels.structs import I32, I64, U8, struct
 
 
 @kernel(nb.void(read_only(i32), i32[::1], u8[::1], read_only(i32), nb.int64, i32[::1], i32[::1], i32[::1]))
@@ -61,3 +64,105 @@ def follow_likely(  # type: ignore[no-untyped-def]
         node_out[n_out] = node
         n_out += 1
     return n_out
+
+
+KNOWN, BEGINS, ENDS = range(3)  # a place at an event: known before, within reach for the first time, or forgotten
+
+
+class PlaceLists(NamedTuple):
+    """The places that have been within reach in each entity's word: linked lists of slots."""
+
+    head: I32  # [entity]: its newest slot, or -1
+    after: I32  # [slot]: the next of its list, or of the free ones
+    place: I32  # [slot]
+    free: I64  # the first free slot or -1, and how many slots have ever been used
+
+
+class PlaceEvents(NamedTuple):
+    """An event and a place each."""
+
+    row: I32
+    slot: I32
+    place: I32
+    near: I32  # the index among the places within reach; -1 where it is not
+    kind: U8
+
+
+@inlined
+def _note(n, row, slot, near, kind, lists, events):  # type: ignore[no-untyped-def]
+    events.row[n], events.slot[n], events.near[n], events.kind[n] = row, slot, near, kind
+    events.place[n] = lists.place[slot]
+
+
+@kernel(two_i64(i64, i32[::1], u8[::1], i64[::1], i32[::1], struct(PlaceLists), struct(PlaceEvents)))
+def list_places(begin, entity, fresh, first, place, lists, events):  # type: ignore[no-untyped-def]
+    """Lists, event by event from `begin` on, the places that are or were within reach of the entity in its word.
+
+    The places near the event at row r are place[first[r] : first[r + 1]]. Returns the row that was reached and how many
+    were listed; -1 - row where there are too few slots.
+    """
+    lists, events = PlaceLists(*lists), PlaceEvents(*events)
+    n = 0
+    for row in range(begin, entity.shape[0]):
+        e = entity[row]
+        n_known = 0
+        slot = lists.head[e]
+        while slot >= 0:
+            n_known += 1
+            slot = lists.after[slot]
+        n_near = first[row + 1] - first[row]
+        if n + n_known + n_near > events.row.shape[0]:
+            return np.int64(row), np.int64(n)
+        if lists.free[1] + n_near > lists.after.shape[0]:
+            return np.int64(-1 - row), np.int64(n)
+        if fresh[row] != 0:
+            slot = lists.head[e]
+            while slot >= 0:
+                following = lists.after[slot]
+                _note(n, row, slot, -1, ENDS, lists, events)
+                n += 1
+                lists.after[slot] = lists.free[0]
+                lists.free[0] = slot
+                slot = following
+            lists.head[e] = -1
+        slot = lists.head[e]
+        while slot >= 0:
+            near = -1
+            for one in range(first[row], first[row + 1]):
+                if place[one] == lists.place[slot]:
+                    near = one
+            _note(n, row, slot, near, KNOWN, lists, events)
+            n += 1
+            slot = lists.after[slot]
+        known = lists.head[e]
+        for one in range(first[row], first[row + 1]):
+            slot = known
+            while slot >= 0 and lists.place[slot] != place[one]:
+                slot = lists.after[slot]
+            if slot >= 0:
+                continue
+            slot = np.int32(lists.free[0])
+            if slot >= 0:
+                lists.free[0] = lists.after[slot]
+            else:
+                slot = np.int32(lists.free[1])
+                lists.free[1] += 1
+            lists.place[slot] = place[one]
+            lists.after[slot] = lists.head[e]
+            lists.head[e] = slot
+            _note(n, row, slot, one, BEGINS, lists, events)
+            n += 1
+    return np.int64(entity.shape[0]), np.int64(n)
+
+
+@kernel(nb.void(i32[::1], i32[::1], u8[::1], i32[::1], read_only(i32), nb.int64, i32[::1], i32[::1], i32[::1]))
+def follow_places(symbol, slot, kind, start, next_node, n_symbols, node_of, before, after):  # type: ignore[no-untyped-def]
+    """Steps as `follow` does, by slots: one that begins starts at a given node, one that ends stays where it is."""
+    for nth in range(symbol.shape[0]):
+        s = slot[nth]
+        node = start[nth] if kind[nth] == BEGINS else node_of[s]
+        before[nth] = node
+        if kind[nth] != ENDS:
+            node = next_node[node * n_symbols + symbol[nth]]
+            node_of[s] = node
+        after[nth] = node

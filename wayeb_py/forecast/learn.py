@@ -17,6 +17,8 @@ from wayeb_py.engine.values import Chunk
 from wayeb_py.errors import LimitError
 from wayeb_py.forecast.automaton import DetectingAutomaton
 from wayeb_py.forecast.counts import EDGES_MS, N_FOLDS, Context, Counts, bins_of, fold_of
+from wayeb_py.forecast.kernels import BEGINS, ENDS, KNOWN
+from wayeb_py.forecast.place_words import PlaceReader, PlaceWalk
 from wayeb_py.forecast.symbols import SymbolReader, Walk
 from wayeb_py.kernels.ticks import NEVER
 
@@ -97,10 +99,16 @@ class _OnePattern:
     def __init__(self, automaton: DetectingAutomaton, patterns: CompiledPatterns, order: int | None) -> None:
         self.reader = SymbolReader(automaton, patterns)
         self.counting = Counting(automaton, order)
+        self._places: PlaceCounting | None = None
+        if automaton.plan is not None:
+            self._places = PlaceCounting(self.counting, PlaceReader(automaton.plan, self.reader.runnable))
 
     def count(
         self, cohort: Cohort, chunk: Chunk, found: list[Found], folds: I64, classes: I64, n_entities: int
     ) -> None:
+        if self._places is not None:
+            self._places.add(cohort, chunk, found, folds, classes, n_entities)
+            return
         symbols = self.reader.symbols(cohort, chunk)
         is_detected = np.zeros(len(symbols), dtype=np.int64)
         is_detected[self.reader.detected_rows(found)] = 1
@@ -121,6 +129,7 @@ class Counting:
         codes = np.arange(base**self._length, dtype=np.int64)
         # A context as a number: its symbols as digits, the newest last, each plus 1; 0 is no symbol.
         shifted = (codes[:, None] * base + np.arange(1, base)) % base**self._length
+        self.shifted = shifted  # [context, symbol]: the context after it
         self._contexts, self._states = Walk(shifted), Walk(automaton.next_state)
         self._follows: dict[int, int] = {}  # by a number made of class, fold, context and symbol
         self._ends: dict[int, int] = {}
@@ -132,21 +141,41 @@ class Counting:
         """Counts the events of a chunk: `folds` are by entity, the others by event."""
         before, _ = self._contexts.step(symbols, chunk, n_entities)
         _, state = self._states.step(symbols, chunk, n_entities)
-        n_contexts, n = len(self._contexts), self.automaton.n_symbols
         fold = folds[chunk.entity]
         is_first = chunk.fresh != 0
-        context = np.where(is_first, 0, before).astype(np.int64)
-        _count_in(self._follows, ((classes * N_FOLDS + fold) * n_contexts + context) * n + symbols)
+        self.count_follows(np.where(is_first, 0, before), symbols, classes, fold)
         # An event that begins a word of an entity which had one shows that forgetting ended that one.
         ended = is_first & (before > 0)
-        _count_in(self._ends, (classes[ended] * N_FOLDS + fold[ended]) * n_contexts + before[ended])
+        self.count_ends(before[ended], classes[ended], fold[ended])
         follows = chunk.elapsed != NEVER
-        last = before[follows].astype(np.int64) % (n + 1) - 1
-        bins = bins_of(chunk.elapsed[follows], chunk.ticks_per_s)
-        _count_in(self._gaps, ((classes[follows] * n + last) * n + symbols[follows]) * len(EDGES_MS) + bins)
+        self.count_gaps(before[follows], symbols[follows], classes[follows], chunk.elapsed[follows], chunk.ticks_per_s)
         self._n_words += int(is_first.sum())
+        self.count_matches(state, is_detected)
+
+    def count_follows(self, context: I32, symbols: I32, classes: I64, fold: I64) -> None:
+        """Counts which symbols followed which contexts."""
+        n_contexts, n = len(self._contexts), self.automaton.n_symbols
+        _count_in(self._follows, ((classes * N_FOLDS + fold) * n_contexts + context) * n + symbols)
+
+    def count_ends(self, context: I32, classes: I64, fold: I64) -> None:
+        """Counts the contexts after which words ended."""
+        _count_in(self._ends, (classes * N_FOLDS + fold) * len(self._contexts) + context)
+
+    def count_gaps(self, context: I32, symbols: I32, classes: I64, elapsed: I64, ticks_per_s: int) -> None:
+        """Counts how long it took from one symbol to the next."""
+        n = self.automaton.n_symbols
+        last = context.astype(np.int64) % (n + 1) - 1
+        bins = bins_of(elapsed, ticks_per_s)
+        _count_in(self._gaps, ((classes * n + last) * n + symbols) * len(EDGES_MS) + bins)
+
+    def count_matches(self, state: I32, is_detected: I64) -> None:
+        """Counts, at events that accept, whether the pattern was detected there."""
         accepts = self.automaton.detects[state]
         np.add.at(self._matches, (state[accepts], is_detected[accepts]), 1)
+
+    def count_words(self, n: int) -> None:
+        """Counts words that begin."""
+        self._n_words += n
 
     def counts(self, classes: list[str], folds: I64) -> Counts:
         """What was counted; `folds` are those of the entities that were read."""
@@ -178,6 +207,30 @@ class Counting:
             code, digit = divmod(code, self.automaton.n_symbols + 1)
             digits.append(digit - 1)
         return tuple(reversed(digits[: self.order]))
+
+
+class PlaceCounting:
+    """Counts the symbols of places: what followed the event at which each was first within reach, and all later
+    ones."""
+
+    def __init__(self, counting: Counting, reader: PlaceReader) -> None:
+        self._counting, self._reader = counting, reader
+        self._contexts, self._states = PlaceWalk(counting.shifted), PlaceWalk(counting.automaton.next_state)
+
+    def add(self, cohort: Cohort, chunk: Chunk, found: list[Found], folds: I64, classes: I64, n_entities: int) -> None:
+        """Counts the events of a chunk: `folds` are by entity, `classes` by event."""
+        placed = self._reader.read(cohort, chunk, n_entities)
+        before, _ = self._contexts.step(placed, chunk, n_entities)
+        _, state = self._states.step(placed, chunk, n_entities)
+        class_, fold = classes[placed.row], folds[chunk.entity[placed.row]]
+        counting, goes_on, ends = self._counting, placed.kind == KNOWN, placed.kind == ENDS
+        context, symbol, class_of = before[goes_on], placed.symbol[goes_on], class_[goes_on]
+        counting.count_follows(context, symbol, class_of, fold[goes_on])
+        counting.count_gaps(context, symbol, class_of, chunk.elapsed[placed.row[goes_on]], chunk.ticks_per_s)
+        counting.count_ends(before[ends], class_[ends], fold[ends])
+        counting.count_words(int((placed.kind == BEGINS).sum()))
+        detected, is_read = self._reader.detected(placed, found), placed.is_read
+        counting.count_matches(state[is_read], detected[is_read].astype(np.int64))
 
 
 def _count_in(counts: dict[int, int], numbers: I64) -> None:

@@ -67,7 +67,7 @@ class ForecastOperator:
         """The columns of the forecasts for events of this schema; raises where the patterns do not fit."""
         self._recogniser.bind(schema)
         time_type = self._recogniser.nothing().to_arrow().schema.field("ts").type
-        return forecast_schema(self._recogniser.entities.key_type, time_type)
+        return forecast_schema(self._recogniser.entities.key_type, time_type, self._forecaster.has_places)
 
     def feed(self, events: pa.RecordBatch) -> pa.Table:
         """The forecasts at some more events, in their order."""
@@ -90,11 +90,22 @@ class ForecastOperator:
     def save(self) -> bytes:
         """The state: that of the recogniser, and the node of every entity in each model."""
         n = self.counts.entities if self._recogniser.event_schema is None else len(self._recogniser.entities)
-        nodes = {str(at): _first(walk.node_of, n) for at, walk in enumerate(self._forecaster.walks)}
+        nodes: dict[str, I32] = {}
+        names: dict[str, list[str]] = {}
+        for at, one in enumerate(self._forecaster.words):
+            if one.places is None:
+                nodes[str(at)] = _first(one.walk.node_of, n)
+                continue
+            reader, walk = one.places
+            known = reader.save(n)
+            nodes[str(at)] = _first(walk.far.node_of, n)
+            nodes[f"{at}.entity"] = known["entity"]
+            names[str(at)] = [one.place_names[place] for place in known["place"].tolist()]
+            nodes[f"{at}.node"] = walk.node_of[known["slot"]]
         return pack_operators(
             [
                 OperatorState(ENTITIES, "", self._recogniser.save()),
-                OperatorState(FORECASTS, self._digest, pack_arrays({}, nodes, {})),
+                OperatorState(FORECASTS, self._digest, pack_arrays({"places": names}, nodes, {})),
             ]
         )
 
@@ -108,12 +119,23 @@ class ForecastOperator:
                 hint="go on with the models that it was saved with, or start without it",
             )
         with telling_misfits():
-            _, payload = unpack_state(nodes)
+            header, payload = unpack_state(nodes)
             arrays = arrays_of(payload)
-            for at, walk in enumerate(self._forecaster.walks):
+            for at, one in enumerate(self._forecaster.words):
                 node_of = arrays[str(at)].astype(np.int32)
-                between(node_of, "the node of an entity", 0, len(walk))
-                walk.node_of = node_of
+                between(node_of, "the node of an entity", 0, len(one.walk))
+                if one.places is None:
+                    one.walk.node_of = node_of
+                    continue
+                reader, walk = one.places
+                entity, node = (arrays[f"{at}.{name}"].astype(np.int32) for name in ("entity", "node"))
+                between(node, "the node of a place", 0, len(one.walk))
+                between(entity, "the entity of a place", 0, len(node_of))
+                number = {name: place for place, name in enumerate(one.place_names)}
+                place = np.array([number.get(name, -1) for name in header["places"][str(at)]], dtype=np.int32)
+                still = place >= 0  # a place that is gone from its file is not forecast any more
+                reader.restore(entity[still], place[still])
+                walk.far.node_of, walk.node_of = node_of, node[still]
         entities = state_of(states, ENTITIES, "", "")
         if entities:
             self._recogniser.restore(entities)

@@ -154,6 +154,12 @@ def evaluate_files(
 ) -> tuple[list[Evaluation], list[str]]:
     """Scores of each (pattern, horizon, confidence) in both splits, and why some have none; writes the page, and
     JSON beside it."""
+    for automaton in automata_of(patterns):
+        if automaton.plan is not None:
+            raise UsageError(
+                f"`{automaton.name}` is for each place, and an evaluation tries the words of entities",
+                hint='evaluate it for one place: `distance(port["NAME"])` in place of `distance(p)`',
+            )
     collectors: list[TrialCollector] = []
 
     def begin() -> TrialCollector:

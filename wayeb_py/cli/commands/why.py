@@ -87,7 +87,7 @@ def explain_detection(
         why = explain(own, words, pattern, entity, at_s, place)
         if model is not None:
             row = words.row_at(entity, float(at_s * words.chunk.ticks_per_s))
-            expected = _expected(own, words, model, horizon, row)
+            expected = _expected(own, words, model, horizon, row, place)
     else:
         tables = {name: one.table for name, one in events.items()}
         reaches_s = {name: one.reaches_s for name, one in events.items() if one.reaches_s is not None}
@@ -102,15 +102,18 @@ def explain_detection(
 
 
 def _expected(
-    patterns: Patterns, words: EntityWords, model: Path, horizon: str | None, row: int | None
+    patterns: Patterns, words: EntityWords, model: Path, horizon: str | None, row: int | None, place: str | None
 ) -> list[Expected]:
     """What the models expect after a row, for each horizon of the pattern."""
-    from wayeb_py.forecast.expected import expected_after  # for start-up time: few calls need it
+    from wayeb_py.compiler.for_each import at_one  # for start-up time: few calls need it
+    from wayeb_py.forecast.expected import expected_after
     from wayeb_py.run.forecasts import load_tables
 
     tables = load_tables(patterns, model, horizons_of(patterns, read_horizon(horizon), None))
     assert row is not None  # it was explained
-    return [expected_after(own, words.values, words.chunk, words.word_begin(row), row) for own in tables]
+    each = patterns.meaning.patterns[0].each
+    at = None if each is None or place is None else at_one(patterns.places(each[1]), place)
+    return [expected_after(own, words.values, words.chunk, words.word_begin(row), row, at) for own in tables]
 
 
 def render_expected(one: Expected, words: EntityWords, ts: str) -> str:

@@ -99,6 +99,10 @@ class DetectionRows:
         first = self._first_place[found.pattern]
         return first if found.place is None else first + found.place
 
+    def first_place(self, runnable: int) -> int:
+        """The number of the first place of a runnable; -1 where it has none."""
+        return int(self._first_place[runnable])
+
     def place_name(self, place: int) -> str | None:
         return None if place < 0 else self._places[place]
 

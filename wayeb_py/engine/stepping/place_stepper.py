@@ -13,7 +13,7 @@ from wayeb_py.arrays import I32, I64, U16
 from wayeb_py.columns import Column
 from wayeb_py.compiler.automata.product import lay_out_moves
 from wayeb_py.compiler.axes import Axis, Pair
-from wayeb_py.compiler.for_each import PlaceLookup, Runnable, depends_on_place
+from wayeb_py.compiler.for_each import ForEachPlan, PlaceLookup, Runnable, depends_on_place
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.stepping.encode import Encoder
 from wayeb_py.engine.stepping.pooled_lists import PooledLists
@@ -78,6 +78,12 @@ class PlaceStepper:
         registers = np.zeros(self.n_registers, dtype=np.int64)
         self._far_before = tuple(FarBefore(registers, registers.copy()))
         self._buffer = DetectionBuffer(OUT_ROOM, has_places=True)
+        # Of the last chunk, for watchers: the code of each event's shared axes, and the places within reach.
+        self.stepped: tuple[U16, tuple[Any, ...]] | None = None
+
+    @property
+    def plan(self) -> ForEachPlan:
+        return self._plan
 
     def grow(self, n_entities: int) -> None:
         self.slots.grow(n_entities)
@@ -100,6 +106,7 @@ class PlaceStepper:
         lost = (np.isnan(lon) | np.isnan(lat)).astype(np.uint8)
         first, place, distance_m = self.lookup.within(lon, lat, self._plan.reach_m)
         near = tuple(NearPlaces(first, place, self._place_codes(chunk, first, place, distance_m), lost))
+        self.stepped = code, near
         slots = self.slots
         found: list[Found] = []
         row = 0
