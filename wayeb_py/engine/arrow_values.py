@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+
+Kind = TypeVar("Kind", bound=np.generic)
+
+
+def room_for(n: int, kind: type[Kind]) -> npt.NDArray[Kind]:
+    """Room for values of rows, in memory of Arrow's: what was freed is used again, without a page fault every 4 KiB."""
+    found: npt.NDArray[Kind] = np.frombuffer(pa.allocate_buffer(n * np.dtype(kind).itemsize), dtype=kind)
+    return found
 
 
 def takeable(type_: pa.DataType) -> pa.DataType:

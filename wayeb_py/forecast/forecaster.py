@@ -4,20 +4,21 @@ has reached."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wayeb_py.arrays import F64, I32, I64, Bool
+from wayeb_py.arrays import I32, I64, U8, Bool
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.engine.arrival.reorder import Rows
+from wayeb_py.engine.arrow_values import room_for
 from wayeb_py.engine.binding import Binding
 from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.engine.stepping.steppers import Found
 from wayeb_py.engine.values import Chunk
+from wayeb_py.forecast.kernels import IN_EVENTS, IN_TIME, ForecastColumns, LookedUp, make_rows
 from wayeb_py.forecast.place_words import PlaceReader, PlaceWalk
 from wayeb_py.forecast.symbols import SymbolReader, Walk
 from wayeb_py.forecast.tables import ForecastTables
@@ -47,8 +48,11 @@ class Forecaster:
         self._names = pa.array([own.model.automaton.name for own in tables], pa.string())
         self._horizons = pa.array([own.horizon.text for own in tables], pa.string())
         # Of chunks with few forecasts, with time, entity and number: a batch of rows costs by its columns.
-        self._gathered: list[tuple[_LookedUp, I64, I32, I64]] = []
+        self._gathered: list[ForecastColumns] = []
+        self._table: tuple[int, I64, I64] | None = None  # ticks per second, the tables of all, where each begins
         self.has_places = any(own.model.automaton.plan is not None for own in tables)
+        for one in self._one:
+            one.beside_places = self.has_places
         self._n_gathered = 0
         self._binding: Binding | None = None
         self._waiting: list[pa.RecordBatch] = []
@@ -59,18 +63,43 @@ class Forecaster:
         """Makes the forecasts of a chunk."""
         if self.schema is None:
             self.bind(binding)
-        parts = [one.look_up(binding, cohort, chunk, rows, begin) for one in self._one if one.reader.is_of(cohort)]
-        looked_up = [part for part in parts if len(part.row)]
-        if not looked_up:
+        own = [one for one in self._one if one.reader.is_of(cohort)]
+        parts = [one.look_up(binding, cohort, chunk, rows, begin) for one in own]
+        n = sum(len(row) for row, _, _ in parts)
+        if not n:
             return
         if self._binding is not binding:
             self._make_rows()
             self._binding = binding
-        made = _in_order(looked_up)
-        self._gathered.append((made, chunk.ts[made.row], chunk.entity[made.row], chunk.seq[made.row]))
-        self._n_gathered += len(made.row)
+        self._gathered.append(self._columns(own, parts, chunk, n))
+        self._n_gathered += n
         if self._n_gathered >= ENOUGH_ROWS:
             self._make_rows()
+
+    def _columns(
+        self, own: list[OneForecast], parts: list[tuple[I32, I32, I64]], chunk: Chunk, n: int
+    ) -> ForecastColumns:
+        """What was looked up becomes columns, in the order of events, and of the patterns at one event."""
+        if self._table is None or self._table[0] != chunk.ticks_per_s:
+            tables = [one.table(chunk.ticks_per_s) for one in self._one]
+            first = np.cumsum([0, *(len(table) // 3 for table in tables)])
+            self._table = chunk.ticks_per_s, np.concatenate(tables), first
+        _, table, first = self._table
+        numbers = np.array([one.number for one in own], dtype=np.int32)
+        looked_up = LookedUp(
+            np.concatenate([row for row, _, _ in parts]), np.concatenate([node for _, node, _ in parts]),
+            np.concatenate([place for _, _, place in parts]) if self.has_places else np.zeros(0, dtype=np.int64),
+            np.cumsum([0, *(len(row) for row, _, _ in parts)]), np.zeros(len(parts), dtype=np.int64), numbers,
+            np.array([one.tables.horizon.seconds is not None for one in own], dtype=np.uint8), first[numbers],
+            table, table.view(np.float64),
+        )  # fmt: skip
+        made = ForecastColumns(
+            room_for(n, np.int32), room_for(n if self.has_places else 0, np.int64), room_for(n, np.int32),
+            room_for(n, np.int64), room_for(n, np.int64), room_for(n, np.float64), room_for(n, np.int64),
+            room_for(n, np.int64), room_for(n, np.uint8),
+        )  # fmt: skip
+        make_rows(chunk.ts, chunk.entity, chunk.seq, tuple(looked_up), tuple(made))
+        return made
 
     def bind(self, binding: Binding) -> None:
         """Learns the types of keys and times."""
@@ -96,55 +125,40 @@ class Forecaster:
         if binding is None or not gathered:
             return
         self._gathered, self._n_gathered = [], 0
-        made, ts, entity, seq = gathered[0]
+        made = gathered[0]
         if len(gathered) > 1:
-            parts = {one.name: [getattr(part[0], one.name) for part in gathered] for one in fields(_LookedUp)}
-            made = _LookedUp(**{name: np.concatenate(own) for name, own in parts.items()})
-            ts, entity, seq = (np.concatenate([part[nth] for part in gathered]) for nth in (1, 2, 3))
+            made = ForecastColumns._make(np.concatenate(arrays) for arrays in zip(*gathered, strict=True))
         which = pa.array(made.which)
         arrays = [
             pa.DictionaryArray.from_arrays(which, self._names),
             *([binding.rows.place_names(made.place)] if self.has_places else []),
-            binding.entities.keys(entity),
-            binding.rows.times(ts),
-            pa.array(seq),
+            binding.entities.keys(made.entity),
+            binding.rows.times(made.ts),
+            pa.array(made.seq),
             pa.array(made.probability),
-            *self._spans(binding, ts, made),
+            *_spans(binding, made),
             pa.DictionaryArray.from_arrays(which, self._horizons),
         ]
         self._waiting.append(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
 
-    def _spans(self, binding: Binding, ts: I64, made: _LookedUp) -> list[pa.Array]:
-        """Where intervals begin and end, in time and in events."""
-        has_interval = made.first >= 0
-        in_time = np.array([one.tables.horizon.seconds is not None for one in self._one], dtype=bool)[made.which]
-        of_time, of_events = has_interval & in_time, has_interval & ~in_time
-        times, n = binding.rows.schema.time_type, len(ts)
-        spans = [pa.nulls(n, times), pa.nulls(n, times), pa.nulls(n, pa.int64()), pa.nulls(n, pa.int64())]
-        if of_time.any():
-            spans[:2] = (_where(binding.rows.times(ts + away), of_time) for away in (made.first, made.last))
-        if of_events.any():
-            spans[2:] = (pa.array(away, mask=~of_events) for away in (made.first, made.last))
-        return spans
 
-
-@dataclass(frozen=True, slots=True)
-class _LookedUp:
-    """Forecasts by the row of the chunk and the number of their model; intervals in ticks from now, or in events."""
-
-    row: I32
-    which: I32
-    place: I64  # -1 where the pattern is not for each place
-    probability: F64
-    first: I64  # -1 where no interval holds enough
-    last: I64
+def _spans(binding: Binding, made: ForecastColumns) -> list[pa.Array]:
+    """Where intervals begin and end, in time and in events."""
+    n = len(made.ts)
+    times, numbers = binding.rows.times, pa.array
+    return [
+        *(_where(times(ends), made.mark, IN_TIME) for ends in (made.first, made.last)),
+        *(_where(numbers(ends), made.mark, IN_EVENTS) for ends in (made.first, made.last)),
+    ] if n else []
 
 
 class OneForecast:
     """The forecasts of one model, and where every entity's word is in it."""
 
     def __init__(self, patterns: CompiledPatterns, tables: ForecastTables, at_least: float, number: int) -> None:
-        self.tables, self._number = tables, number
+        self.tables, self.number = tables, number
+        self.beside_places = False
+        self._n_nodes = tables.probability.shape[1]
         self.reader = SymbolReader(tables.model.automaton, patterns)
         self.walk = Walk(tables.nodes.next_node)
         self.walk.mark_likely(tables.probability >= at_least)
@@ -156,10 +170,9 @@ class OneForecast:
             self.place_names = [] if lookup is None else list(lookup.names)
         self._is_likely = tables.probability >= at_least
         self._class_of = {class_: number for number, class_ in enumerate(tables.classes, 1)}
-        self._intervals: tuple[int, I64, I64] | None = None  # ticks per second, and first and last by [class, node]
 
-    def look_up(self, binding: Binding, cohort: Cohort, chunk: Chunk, rows: Rows, begin: int) -> _LookedUp:
-        """The forecasts at the events of a chunk."""
+    def look_up(self, binding: Binding, cohort: Cohort, chunk: Chunk, rows: Rows, begin: int) -> tuple[I32, I32, I64]:
+        """The rows of a chunk with forecasts, and of each its place in the table and its place."""
         tables = self.tables
         class_ = np.zeros(0, dtype=np.int64)
         if tables.model.by is not None:
@@ -169,13 +182,8 @@ class OneForecast:
         else:
             codes = self.reader.codes(cohort, chunk)
             row, node = self.walk.step_likely(codes, chunk, len(binding.entities), class_)
-            place = np.full(len(row), -1, dtype=np.int64)
-        first, last = self._intervals_in(chunk.ticks_per_s)
-        at = node if tables.model.by is None else node + class_[row] * tables.probability.shape[1]
-        which = np.full(len(row), self._number, dtype=np.int32)
-        return _LookedUp(
-            row, which, place, tables.probability.reshape(-1)[at], first.reshape(-1)[at], last.reshape(-1)[at]
-        )
+            place = np.full(len(row) if self.beside_places else 0, -1, dtype=np.int64)
+        return row, node if tables.model.by is None else node + (class_[row] * self._n_nodes).astype(np.int32), place
 
     def _at_places(
         self, places: tuple[PlaceReader, PlaceWalk], binding: Binding, cohort: Cohort, chunk: Chunk, class_: I64
@@ -190,16 +198,16 @@ class OneForecast:
         first = binding.rows.first_place(self.reader.runnable)
         return placed.row[at], node[at], first + placed.place[at].astype(np.int64)
 
-    def _intervals_in(self, ticks_per_s: int) -> tuple[I64, I64]:
-        """Where the intervals of all nodes begin and end; computed once."""
-        if self._intervals is None or self._intervals[0] != ticks_per_s:
-            tables = self.tables
-            first, last, horizon = tables.first, tables.last, tables.horizon
-            if horizon.seconds is not None:
-                lower, upper = interval_ticks(first, last, horizon.seconds, ticks_per_s, horizon.n_steps)
-                first, last = np.where(first < 0, -1, lower), np.where(first < 0, -1, upper)
-            self._intervals = ticks_per_s, first, last
-        return self._intervals[1:]
+    def table(self, ticks_per_s: int) -> I64:
+        """Probability, and where the interval begins and ends, of all classes and nodes, by their bits."""
+        tables, horizon = self.tables, self.tables.horizon
+        first, last = tables.first, tables.last
+        if horizon.seconds is not None:
+            lower, upper = interval_ticks(first, last, horizon.seconds, ticks_per_s, horizon.n_steps)
+            first, last = np.where(first < 0, -1, lower), np.where(first < 0, -1, upper)
+        bits = np.ascontiguousarray(tables.probability, dtype=np.float64).view(np.int64)
+        found: I64 = np.stack([part.reshape(-1) for part in (bits, first, last)], axis=1).reshape(-1)
+        return found
 
     def _classes(self, column: pa.Array) -> I64:
         coded = column.cast(pa.string()).fill_null("").dictionary_encode()
@@ -216,20 +224,25 @@ def interval_ticks(first: I64, last: I64, seconds: Fraction, ticks_per_s: int, n
     return lower, upper
 
 
-def _where(times: pa.Array, known: Bool) -> pa.Array:
-    return times if known.all() else pc.if_else(pa.array(known), times, pa.scalar(None, times.type))
+_NULLS: dict[pa.DataType, pa.Array] = {}
 
 
-def _in_order(parts: list[_LookedUp]) -> _LookedUp:
-    """Forecasts of several patterns in the order of events, and of the patterns at one event."""
-    if len(parts) == 1:
-        return parts[0]
-    arrays = {one.name: [getattr(part, one.name) for part in parts] for one in fields(_LookedUp)}
-    rows = arrays["row"]
-    n_rows = int(max(row[-1] for row in rows)) + 1
-    has_places = any((place >= 0).any() for place in arrays["place"])
-    # One of each pattern at every event: they lie side by side.
-    if not has_places and all(len(row) == n_rows for row in rows):
-        return _LookedUp(**{name: np.stack(own, axis=1).reshape(-1) for name, own in arrays.items()})
-    order = np.argsort(np.concatenate(rows), kind="stable")
-    return _LookedUp(**{name: np.concatenate(own)[order] for name, own in arrays.items()})
+def _nulls(n: int, type_: pa.DataType) -> pa.Array:
+    """Nulls, of which many batches share one array."""
+    known = _NULLS.get(type_)
+    if known is None or len(known) < n:
+        known = _NULLS[type_] = pa.nulls(n, type_)
+    return known.slice(0, n)
+
+
+def _where(values: pa.Array, mark: U8, wanted: int) -> pa.Array:
+    """The values whose mark is the wanted one, null elsewhere."""
+    known: Bool = mark == wanted
+    if known.all():
+        return values
+    if not known.any():
+        return _nulls(len(values), values.type)
+    if values.null_count or values.offset or not pa.types.is_primitive(values.type):
+        return pc.if_else(pa.array(known), values, pa.scalar(None, values.type))
+    bits = pa.py_buffer(np.packbits(known, bitorder="little"))
+    return pa.Array.from_buffers(values.type, len(values), [bits, *values.buffers()[1:]])

@@ -9,7 +9,7 @@ import numba as nb
 import numpy as np
 
 from wayeb_py.kernels.compiled import i32, i64, inlined, kernel, read_only, two_i64, u8, u16
-from wayeb_py.kernels.structs import I32, I64, U8, struct
+from wayeb_py.kernels.structs import F64, I32, I64, U8, struct
 
 
 @kernel(nb.void(read_only(i32), i32[::1], u8[::1], read_only(i32), nb.int64, i32[::1], i32[::1], i32[::1]))
@@ -166,3 +166,97 @@ def follow_places(symbol, slot, kind, start, next_node, n_symbols, node_of, befo
             node = next_node[node * n_symbols + symbol[nth]]
             node_of[s] = node
         after[nth] = node
+
+
+IN_TIME, IN_EVENTS = 1, 2  # a forecast has an interval, in time or in events
+
+
+class LookedUp(NamedTuple):
+    """The rows and nodes at which models have forecasts, model after model, and what their tables say."""
+
+    row: I32
+    node: I32  # with its class: the place in the model's table
+    place: I64  # empty where no pattern is for each place
+    begin: I64  # [model]: where its rows begin, and at the end their number
+    following: I64  # [model]: room
+    number: I32  # [model]
+    in_time: U8  # [model]
+    first_node: I64  # [model]: where its table begins
+    integer: I64  # [node * 3]: probability, and where its interval begins, or -1, and ends
+    real: F64  # the bits of `integer` as floats
+
+
+class ForecastColumns(NamedTuple):
+    """Rows of forecasts; intervals in ticks of time, or in events, as their mark says."""
+
+    which: I32
+    place: I64
+    entity: I32
+    ts: I64
+    seq: I64
+    probability: F64
+    first: I64
+    last: I64
+    mark: U8
+
+
+@inlined
+def _make_row(n, model, at, time, who, number, found, columns):  # type: ignore[no-untyped-def]
+    node = np.uint64((found.first_node[model] + found.node[at]) * 3)
+    first, last = found.integer[node + np.uint64(1)], found.integer[node + np.uint64(2)]
+    mark = 0
+    if first >= 0:
+        mark = IN_EVENTS
+        if found.in_time[model] != 0:
+            mark = IN_TIME
+            first += time
+            last += time
+    columns.which[n] = found.number[model]
+    columns.entity[n] = who
+    columns.ts[n] = time
+    columns.seq[n] = number
+    columns.probability[n] = found.real[node]
+    columns.first[n] = first
+    columns.last[n] = last
+    columns.mark[n] = mark
+
+
+@kernel(i64(read_only(i64), i32[::1], i64[::1], struct(LookedUp), struct(ForecastColumns)))
+def make_rows(ts, entity, seq, found, columns):  # type: ignore[no-untyped-def]
+    """Makes the rows of a chunk, by event, then by model, then as they are given; returns how many."""
+    found, columns = LookedUp(*found), ForecastColumns(*columns)
+    n_models = found.number.shape[0]
+    n_rows = ts.shape[0]
+    has_places = found.place.shape[0] > 0
+    end = found.row.shape[0]
+    n = 0
+    is_full = not has_places and end == n_models * n_rows
+    for model in range(n_models):
+        found.following[model] = found.begin[model]
+        is_full = is_full and found.begin[model + 1] - found.begin[model] == n_rows
+    if is_full:  # one of each model at every event
+        for row in range(n_rows):
+            nth = np.uint64(row)
+            time, who, number = ts[nth], entity[nth], seq[nth]
+            for model in range(n_models):
+                at = found.begin[model] + row
+                _make_row(np.uint64(n), np.uint64(model), np.uint64(at), time, who, number, found, columns)
+                n += 1
+        return n
+    while n < end:
+        least = np.int32(2**31 - 1)
+        for model in range(n_models):
+            at = found.following[model]
+            if at < found.begin[model + 1] and found.row[at] < least:
+                least = found.row[at]
+        time, who, number = ts[least], entity[least], seq[least]
+        for model in range(n_models):
+            at = found.following[model]
+            while at < found.begin[model + 1] and found.row[at] == least:
+                _make_row(np.uint64(n), np.uint64(model), np.uint64(at), time, who, number, found, columns)
+                if has_places:
+                    columns.place[n] = found.place[at]
+                n += 1
+                at += 1
+            found.following[model] = at
+    return n

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wayeb_py.arrays import I32, I64
+from wayeb_py.engine.arrow_values import room_for
 from wayeb_py.errors import EventsError
 from wayeb_py.kernels.keys import (
     AS_THEY_ARE,
@@ -210,7 +211,10 @@ class _IntegerKeys:
         return KnownKeys(BY_HASH, self._numbers, self._slots, 0, self._n)
 
     def as_arrow(self, numbers: I32 | None) -> pa.Array:
-        return pa.array(self._known[: self._n] if numbers is None else self._known[numbers])
+        if numbers is None:
+            return pa.array(self._known[: self._n])
+        keys = room_for(len(numbers), np.int64)
+        return pa.array(np.take(self._known, numbers, out=keys, mode="clip"))
 
 
 class _TextKeys:
