@@ -189,3 +189,19 @@ def test_the_land_is_shown_unless_the_reader_has_lines(drawn: Wayeb) -> None:
         file.write('lines coast from "coast.geojson"\npattern Near := (near(coast, 1 km))\n')
     assert drawn(*MAP).code == 0
     assert not scene_of("map.html")["world"]["shown"]
+
+
+def test_an_episode_shows_what_it_measures_over_all_its_events() -> None:
+    patterns = wayeb_py.compile(
+        "stream s { key id time ts in s position lon, lat attr x number }\n"
+        "pattern P := (x > 1){2,} emit sum(x) as s, count()\n"
+    )
+    table = pa.table(
+        {"id": ["a"] * 6, "ts": range(6), "lon": [1.0] * 6, "lat": [2.0] * 6, "x": [2.0, 4.0, 8.0, 0.0, 16.0, 32.0]}
+    )
+    found = patterns.recognise(table)
+    for rows in (found.to_arrow(), found.episodes()):
+        reasons, _ = reasons_of(patterns, table, episodes_of(rows, "s"))
+        told = [(one["events"][-1]["letter"], one["events"][-1]["values"]) for one in reasons.values()]
+        assert told == [("measured over the episode", "s 14, count 3"), ("measured", "s 48, count 2")]
+    assert found.episodes().select(["s", "count"]).to_pylist() == [{"s": 14.0, "count": 3}, {"s": 48.0, "count": 2}]

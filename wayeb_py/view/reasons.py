@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -51,7 +52,7 @@ def reasons_of(
         if why is None:
             n_unexplained += 1
             continue
-        reasons[str(number)] = _brief(why, episode)
+        reasons[str(number)] = _brief(why, episode, episode in explainers.measured_whole)
         n_rows += len(reasons[str(number)]["events"])
     notes = []
     if n_left_out:
@@ -72,6 +73,7 @@ class _Explainers:
         self._tables = {patterns.meaning.stream.name or "": events}  # a map is of one stream
         self._encounters: dict[str, Encounters] = {}  # by pattern
         self._explainers: dict[tuple[str, str | None], Explainer | None] = {}  # by pattern and place
+        self.measured_whole: set[ShownEpisode] = set()  # measured over all their events, and not the last detection's
 
     def why(self, episode: ShownEpisode) -> Why | None:
         """Why the episode's last detection was made; None where the patterns do not detect it."""
@@ -92,6 +94,11 @@ class _Explainers:
         for row in range(last, min(earliest, last) - 1, -1):  # the last detection among several at one time
             why = explainer.explain(row, since)
             if why.detected:
+                # Of several events at the time of the start, the rows do not say which one it was.
+                n_starts = int(np.searchsorted(times, episode.start_s, "right")) - (since - begin)
+                if episode.n_detections > 1 and n_starts == 1 and why.measures:
+                    self.measured_whole.add(episode)
+                    return replace(why, measures=explainer.measures(since, row))
                 return why
         return None
 
@@ -135,7 +142,7 @@ def _explainer(patterns: CompiledPatterns, words: Words, episode: ShownEpisode) 
         return None
 
 
-def _brief(why: Why, episode: ShownEpisode) -> dict[str, Any]:
+def _brief(why: Why, episode: ShownEpisode, is_whole: bool) -> dict[str, Any]:
     n = (why.seq or 0) + 1 - (why.start_seq or 0)
     rows = fold(why.events)
     shown = rows[-MOST_SHOWN:]
@@ -147,7 +154,8 @@ def _brief(why: Why, episode: ShownEpisode) -> dict[str, Any]:
         until = f"to {_clock(why.silence.until, days)}"
         told.append({"time": until, "letter": why.silence.letter, "values": "", "quiet": True})
     if why.measures:
-        told.append({"time": "", "letter": "measured", "values": values_text(why.measures), "quiet": True})
+        letter = "measured over the episode" if is_whole else "measured"
+        told.append({"time": "", "letter": letter, "values": values_text(why.measures), "quiet": True})
     return {"summary": f"Why: the last detection is {n:,} {'event' if n == 1 else 'events'}{note}", "events": told}
 
 

@@ -126,11 +126,11 @@ class Explainer:
         return self._why(
             row, excess is None and (silence is None or silence.is_kept), summary, start, steps=length,
             steps_needed=length, events=self._reader.seen(start, row + 1, is_whole=True) if seen is None else seen,
-            window_excess=excess, silence=silence, measures=self._measures(start, row) if excess is None else {},
+            window_excess=excess, silence=silence, measures=self.measures(start, row) if excess is None else {},
         )  # fmt: skip
 
-    def _measures(self, start: int, row: int) -> dict[str, str]:
-        """What the match measures, as far as it is computed without functions of the user's own."""
+    def measures(self, start: int, row: int) -> dict[str, str]:
+        """What a match or an episode measures from a row to another, as far as it is computed without functions of the user's own."""
         columns = self.over.pattern.measures
         if not columns:
             return {}
