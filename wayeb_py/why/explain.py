@@ -130,7 +130,8 @@ class Explainer:
         )  # fmt: skip
 
     def measures(self, start: int, row: int) -> dict[str, str]:
-        """What a match or an episode measures from a row to another, as far as it is computed without functions of the user's own."""
+        """What a match or an episode measures from a row to another, as far as it is computed without functions of the
+        user's own."""
         columns = self.over.pattern.measures
         if not columns:
             return {}
