@@ -86,3 +86,34 @@ def test_a_rule_reads_the_measures_of_pairs() -> None:
     expected = [(p["top"], q["top"]) for p in near for q in near if 0 <= q["ts"] - p["ts"] < 5 and q["top"] > p["top"]]
     assert sorted((row["low"], row["top"]) for row in found if row["pattern"] == "Both") == sorted(expected)
     assert expected
+
+
+@pytest.mark.parametrize("kind", ["Trip", "Near"])
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_a_rule_reads_what_an_episode_measures(kind: str, one_by_one: bool) -> None:
+    pattern = {
+        "Trip": "pattern P := (speed > 20){2,} emit max(speed) as top, count() as n, speed\n",
+        "Near": "pattern P for each pair a, b in cars within 1 km fresh 9 s := (a.speed + b.speed > 40){2,}\n"
+        "    within 1 h emit max(a.speed) as top, count() as n, b.speed\n",
+    }[kind]
+    text = STREAM.replace("lateness 5 s", "lateness 5 s forget after 6 s") + pattern
+    rule = (
+        "rule R := x: episode of P, y: episode of P where y.ts - x.ts in 0..50 s and y.top > x.top and x.n < y.n + 2\n"
+        "    emit x.top as low, y.top, y.speed, y.n\n"
+    )
+    n_found = 0
+    for seed in range(3):
+        rows = events(seed)
+        rows.append({**rows[-1], "id": "d", "t": rows[-1]["t"] + 1000, "speed": 0.0})  # by which all of them are over
+        found = [row for row in tables_of(wayeb_py.compile(text + rule), rows, one_by_one) if row["pattern"] == "R"]
+        closed = wayeb_py.compile(text).recognise(pa.Table.from_pylist(rows, SCHEMA)).episodes().to_pylist()
+        expected = [
+            (x["top"], y["top"], y["speed"], y["n"])
+            for x in closed
+            for y in closed
+            if 0 <= y["end_ts"] - x["end_ts"] < 50 and y["top"] > x["top"] and x["n"] < y["n"] + 2
+        ]
+        matches = [(row["low"], row["top"], row["speed"], row["n"]) for row in found]
+        assert sorted(matches) == sorted(expected)
+        n_found += len(matches)
+    assert n_found > 3

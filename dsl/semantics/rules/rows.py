@@ -185,14 +185,14 @@ def rows_of_pattern(pattern: m.Pattern, scopes: Mapping[str | None, Scope], epis
         counts = ("seq", "start_seq")
         if pattern.pair is not None or pattern.silence_s is not None:
             attributes["decided_ts"] = m.Attribute("decided_ts", "time")
-        attributes |= _emitted(pattern, scopes)
+    attributes |= _emitted(pattern, scopes)
     attributes |= {name: m.Attribute(name, "number") for name in counts}
     for column in scope.stream.position or ():
         attributes.setdefault(column, scope.attributes.get(column, m.Attribute(column, "number", "deg")))
     window_s = None if pattern.window is None or episodes else pattern.window.seconds
     if episodes:
         delay_s = pattern.pair.fresh_s if pattern.pair is not None else scope.stream.forget_after_s
-        hint = "an episode has no columns of events; a detection has those that its pattern emits"
+        hint = f"an episode has the columns that its pattern emits: add it to `emit` of `{pattern.name}`"
     else:
         delay_s = pattern.silence_s or _NO_TIME
         hint = f"a detection has the columns that its pattern emits: add it to `emit` of `{pattern.name}`"

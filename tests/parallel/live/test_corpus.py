@@ -19,6 +19,7 @@ ALWAYS = {
     "registers/a-rising-run-by-the-newest-name",
     "registers/without-overlap",
     "measures/arithmetic-of-measures-and-what-stands-outside-of-them",
+    "episodes/measures-are-those-of-the-whole-episode",
     "matches/from-all-starts",
     "matches/once-from-each-start",
     "peers/flink-a-mean-that-is-passed",

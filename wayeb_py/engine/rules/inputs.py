@@ -78,10 +78,16 @@ class RuleInputs:
         self._schemas: dict[str, pa.Schema] = {}
         self._ticks_per_s = 0  # not known yet
         self.pair_places = {
-            name: PairPlaces(name, {one: emitted_name(self.patterns[name], one) for one in set(columns) - OWN_COLUMNS})
+            name: PairPlaces(name, self._where_of(self.patterns[name], columns))
             for name, columns in self._asked["episodes"].items()
             if self.patterns[name].pair is not None
         }
+
+    @staticmethod
+    def _where_of(pattern: m.Pattern, columns: Iterable[str]) -> dict[str, str]:
+        """The columns of a pair's episode that are neither its own nor emitted, which say where it was, and what the
+        detections call them."""
+        return {one: emitted_name(pattern, one) for one in set(columns) - OWN_COLUMNS - set(pattern.emitted)}
 
     def _stream_rows(self, name: str) -> StreamRows:
         part = self.all.by_stream[name]

@@ -32,7 +32,7 @@ from wayeb_py.engine.binding import Binding
 from wayeb_py.engine.clocked_recogniser import ClockedRecogniser
 from wayeb_py.engine.rows.detection_rows import BatchDetections
 from wayeb_py.engine.rows.detection_schema import value_type
-from wayeb_py.engine.rows.episodes import Episode
+from wayeb_py.engine.rows.episodes import Episode, emitted_rows
 from wayeb_py.engine.rules.column_types import plain_array
 from wayeb_py.engine.rules.row_batches import RowBatch
 from wayeb_py.engine.rules.spared_events import are_wanted
@@ -75,7 +75,8 @@ class StreamRows(ClockedRecogniser):
         self.n_spared = 0  # events of entities that no rule can use
         self._closed: list[tuple[Episode, int, Where]] = []
         self._where: dict[_Key, Where] = {}  # where the last event of each open episode was
-        asks_where = any(set(columns) - OWN_COLUMNS for columns in asked.episodes.values())
+        emitted = {name: set(patterns.meaning.patterns[patterns.names.index(name)].emitted) for name in asked.episodes}
+        asks_where = any(set(columns) - OWN_COLUMNS - emitted[name] for name, columns in asked.episodes.items())
         self._position = stream.position if asks_where else None
 
     def bind(self, schema: pa.Schema, entities: Entities) -> None:
@@ -241,8 +242,13 @@ class StreamRows(ClockedRecogniser):
             return np.array([getattr(one, field_name) for one, _, _ in own], dtype=np.int64)
 
         arrays: dict[str, pa.Array] = {}
+        measured = emitted_rows([one for one, _, _ in own])
+        of_pattern = self.patterns.meaning.patterns[self.patterns.names.index(name)].emitted
         for column in self.asked.episodes[name]:
-            if column == "entity":
+            if column in of_pattern:
+                type_ = self.type_of_measure(column)
+                arrays[column] = pa.nulls(len(own), type_) if measured is None else measured.column(column).cast(type_)
+            elif column == "entity":
                 arrays[column] = plain_array(binding.entities.keys(ints("entity").astype(np.int32)))
             elif column == "place":
                 arrays[column] = binding.rows.place_names(ints("place"))
