@@ -104,9 +104,9 @@ def gather(
                 e.end_ts,
                 e.end_seq,
                 e.n_detections,
-                e.emitted is not None,
+                None if e.emitted is None else nth,
             ]
-            for e in open_
+            for nth, e in enumerate(open_)
         ],
     }
     return header, arrays, blobs
@@ -184,13 +184,15 @@ def fill(
         restore_cohort(cohort, births, arrays, rows, n)
     names = {p.name: (number, p.fingerprint) for number, p in enumerate(binding.patterns.compiled)}
     emitted = fit_emitted(read_ipc(blobs["emitted"]), binding.rows.schema.emitted) if "emitted" in blobs else None
-    for nth, (name, place_name, entity, *rest) in enumerate(header["open"] if joiner is not None else []):
+    for name, place_name, entity, *rest in header["open"] if joiner is not None else []:
         number, fingerprint = names.get(name, (0, ""))
         place = binding.rows.place_number(number, place_name)
         if joiner is not None and header["names"].get(name) == fingerprint and place is not None:
-            has_row = emitted is not None and rest[5:] == [True]  # an older state does not say
+            row = rest[5] if len(rest) > 5 else None  # an older state does not say
+            if row is not None and (emitted is None or not 0 <= row < emitted.num_rows):
+                raise misfit("emitted")
             episode = joiner.open[(entity, number, place)] = Episode(number, place, entity, *rest[:5])
-            episode.emitted = (emitted, nth) if has_row else None
+            episode.emitted = None if row is None else (emitted, row)
 
 
 def _restore_repeats(
