@@ -79,7 +79,7 @@ def gather(
         blobs["held"] = ipc(held.batch)
         arrays["held_entity"], arrays["held_ts"] = held.entity, held.ts
     among = None if isinstance(rows, slice) else set(rows.tolist())
-    episodes = [] if joiner is None else list(joiner.open.values())
+    episodes = [] if joiner is None else [joiner.open[key] for key in sorted(joiner.open)]
     open_ = episodes if among is None else [one for one in episodes if one.entity in among]
     emitted = emitted_rows(open_)
     if emitted is not None:
