@@ -291,7 +291,7 @@ def _order_tuples(first, rows, members, words, others, order):  # type: ignore[n
 def order_tuples(first: _Longs, rows: _Longs, order: _Longs, members: _Longs | None = None) -> bool:
     """Fills `order` with tuples, rows[:, tuple], in the order of `first`, if there is such, and of their rows, those of
     `members` in this order; False, with nothing done, if that is as they are."""
-    words, others = np.empty((2, len(order)), dtype=np.uint64)  # made here, since numpy asks for large pages
+    words, others = np.empty((2, len(order)), dtype=np.uint64)  # made here, since numpy uses large pages
     members = np.arange(len(rows)) if members is None else members
     return bool(_order_tuples(first, rows, members, words, others, order))
 
