@@ -50,13 +50,18 @@ def written(name: str, place: str | None) -> str:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("places")
+    write_files(folder)
+    return folder
+
+
+def write_files(folder: Path) -> None:
+    """Ports, the patterns for each of them, the same written one by one, and events."""
     rows = "".join(f"{name},{lon},{lat}\n" for name, (lon, lat) in PORTS.items())
     (folder / "ports.csv").write_text("name,lon,lat\n" + rows)
     (folder / "each.sre").write_text(STREAM + "".join(written(name, None) for name in EACH))
     alone = "".join(written(name, place) for name in EACH for place in PORTS)
     (folder / "alone.sre").write_text(STREAM + alone)
     pq.write_table(events(), folder / "events.parquet")
-    return folder
 
 
 def events(n: int = 1500) -> pa.Table:

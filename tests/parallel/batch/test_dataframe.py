@@ -12,6 +12,7 @@ import pytest
 
 import wayeb_py
 from tests.forecast import test_forecasts as forecasts
+from tests.forecast import test_places
 from tests.parallel.batch.small_jobs import STREAM, TEXT, events, patterns
 from wayeb_py.errors import EventsError, UsageError
 from wayeb_py.parallel import forecast
@@ -157,6 +158,18 @@ def test_a_data_frame_is_forecast_as_a_file_is(spark: SparkSession, tmp_path: Pa
     assert 0 < len(expected) < 2 * len(table)
     usual = patterns.forecaster(tmp_path / "model", "2min", at_least=0.1).feed(batch)
     assert rows_of(usual) != rows_of(expected), "another confidence has other intervals"
+
+
+def test_forecasts_for_each_place_are_those_of_a_file(spark: SparkSession, tmp_path: Path) -> None:
+    test_places.write_files(tmp_path)
+    patterns, table = wayeb_py.compile(tmp_path / "each.sre"), test_places.events(600)
+    learn(patterns, [str(tmp_path / "events.parquet")], tmp_path / "model")
+    operator = patterns.forecaster(tmp_path / "model", "2min", at_least=0.1)
+    (batch,) = table.to_batches()
+    expected = pa.concat_tables([operator.feed(batch), operator.finish()])
+    found = forecast(frame_of(spark, table, 3), patterns, tmp_path / "model", "2min", at_least=0.1, shards=3)
+    assert rows_of(found.toArrow()) == rows_of(expected)
+    assert set(expected["place"].to_pylist()) == {"A", "B", "C"}
 
 
 def test_a_file_of_several_streams_has_no_forecasts(spark: SparkSession, tmp_path: Path) -> None:

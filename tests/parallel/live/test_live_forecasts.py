@@ -13,6 +13,7 @@ import pytest
 
 import wayeb_py
 from tests.cli.ended_command import Wayeb
+from tests.forecast import test_places
 from tests.forecast.test_forecasts import PATTERNS, STREAM, events
 from tests.parallel.live.live_loops import TableLog
 from wayeb_py.clock import Clock
@@ -68,6 +69,16 @@ def test_events_that_arrive_bit_by_bit_have_the_forecasts_of_one_batch(model: Pa
     assert rows == as_one_batch(model, events(4))
     assert n == len(rows) > 50
     assert len(given) >= events(4).num_rows // step
+
+
+def test_forecasts_for_each_place_are_those_of_one_batch(tmp_path: Path) -> None:
+    test_places.write_files(tmp_path)
+    patterns, table, given = wayeb_py.compile(tmp_path / "each.sre"), test_places.events(600), list[pa.Table]()
+    learn(patterns, [str(tmp_path / "events.parquet")], tmp_path / "model")
+    live_forecasts(patterns.forecaster(tmp_path / "model", "2min"), ArrivingLog(table, 97), given.append)
+    whole = patterns.forecaster(tmp_path / "model", "2min").feed(table.to_batches()[0]).to_pylist()
+    assert [row for some in given for row in some.to_pylist()] == whole
+    assert {row["place"] for row in whole} == {"A", "B", "C"}
 
 
 def test_a_run_goes_on_where_the_one_before_was_stopped(model: Path, tmp_path: Path) -> None:

@@ -17,10 +17,10 @@ from wayeb_py.rules.planning.build import build
 from wayeb_py.rules.planning.planner import every_tree
 from wayeb_py.rules.planning.query import Query
 from wayeb_py.rules.planning.tree import Tree, read_tree, text_of
-from wayeb_py.rules.tuples import Tuples
+from wayeb_py.rules.tuples import OrderedTuples, Tuples
 
 
-def matches_of(tuples: Tuples) -> list[Match]:
+def matches_of(tuples: Tuples | OrderedTuples) -> list[Match]:
     columns = [tuples.values(Column(member, "nth")).tolist() for member in range(len(tuples.tables))]
     return list(zip(*columns, strict=True))
 
