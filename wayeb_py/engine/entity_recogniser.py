@@ -342,7 +342,7 @@ class EntityRecogniser(OrderedRecogniser):
         if late.any():
             self._set_late(rows.where(late))
         if self._keeps_arrived:
-            self.arrived = Arrived(arrived.where(is_event), late[is_event])
+            self.arrived = Arrived(arrived.where(is_event), late if is_event.all() else late[is_event])
         return in_turn
 
     def _judge(self, rows: Rows, binding: Binding) -> tuple[Rows, Bool, Bool]:
