@@ -52,7 +52,7 @@ EXPERIMENTS = (
     CatalogueEntry(
         "pairs_growth",
         "cost of pairs against vessels, at sea and in one harbour",
-        170,
+        290,
         12,
         by_name=True,
         folder="several",

@@ -10,6 +10,7 @@ to be quoted.
 
 from __future__ import annotations
 
+import gc
 import os
 import statistics
 import sys
@@ -45,7 +46,8 @@ def repeat_in_turn(
     """Runs all tasks once to warm up and then in turn, and returns the seconds of each repeat, by a clock.
 
     Each round begins with another task: in a fixed order, a task would always run after the same neighbour. Calls
-    `begins` for every round.
+    `begins` for every round. What a task leaves behind is collected before the next one begins, which would have to pay
+    for it at random.
     """
     seconds: dict[str, list[float]] = {name: [] for name in tasks}
     names = list(tasks)
@@ -55,6 +57,7 @@ def repeat_in_turn(
             begins(repeat - first_round + 1, repeats - first_round + 1, "round")
         first = repeat % len(names)
         for name in names[first:] + names[:first]:
+            gc.collect()
             begin = clock()
             tasks[name]()
             if repeat > 0:
