@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import wayeb_py
+from wayeb_py.engine.arrival import stream_clock
 
 STREAM = "stream s { key id  time t in s  position lon, lat  attr x number }\n"
 NEAR = "pattern Near for each pair a, b in s within 1 km fresh 10 min := (distance(a, b) < 500 m and a.x > 3){2,}\n"
@@ -80,3 +82,12 @@ def test_a_clock_that_is_told_is_the_clock_of_both() -> None:
         recogniser.advance(100)
         recogniser.feed(pa.Table.from_pylist([{"id": "b", "t": 99, **one}, {"id": "b", "t": 100, **one}]))
         assert recogniser.counts.late_for_clock == 1, text
+
+
+@pytest.mark.parametrize("n_back", range(6))
+def test_times_in_order_are_told_block_by_block(n_back: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_clock, "BLOCK_ROWS", 2)
+    ts = np.array([1, 1, 2, 3, 3, 4])
+    assert stream_clock._ascends(ts)
+    ts[n_back] -= 2
+    assert stream_clock._ascends(ts) == (n_back == 0)

@@ -11,8 +11,8 @@ import pyarrow as pa
 Kind = TypeVar("Kind", bound=np.generic)
 
 
-def room_for(n: int, kind: type[Kind]) -> npt.NDArray[Kind]:
-    """Room for values of rows, in memory of Arrow's: what was freed is used again, without a page fault every 4 KiB."""
+def reused_memory(n: int, kind: type[Kind]) -> npt.NDArray[Kind]:
+    """An array, not filled, in memory of Arrow's: what was freed is used again, without a page fault every 4 KiB."""
     found: npt.NDArray[Kind] = np.frombuffer(pa.allocate_buffer(n * np.dtype(kind).itemsize), dtype=kind)
     return found
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from wayeb_py.arrays import I32, I64, U8, Bool
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.engine.arrival.reorder import Rows
-from wayeb_py.engine.arrow_values import room_for
+from wayeb_py.engine.arrow_values import reused_memory
 from wayeb_py.engine.binding import Binding
 from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.engine.stepping.steppers import Found
@@ -93,10 +93,11 @@ class Forecaster:
             np.array([one.tables.horizon.seconds is not None for one in own], dtype=np.uint8), first[numbers],
             table, table.view(np.float64),
         )  # fmt: skip
+        longs, n_placed = np.int64, n if self.has_places else 0
         made = ForecastColumns(
-            room_for(n, np.int32), room_for(n if self.has_places else 0, np.int64), room_for(n, np.int32),
-            room_for(n, np.int64), room_for(n, np.int64), room_for(n, np.float64), room_for(n, np.int64),
-            room_for(n, np.int64), room_for(n, np.uint8),
+            reused_memory(n, np.int32), reused_memory(n_placed, longs), reused_memory(n, np.int32),
+            reused_memory(n, longs), reused_memory(n, longs), reused_memory(n, np.float64),
+            reused_memory(n, longs), reused_memory(n, longs), reused_memory(n, np.uint8),
         )  # fmt: skip
         make_rows(chunk.ts, chunk.entity, chunk.seq, tuple(looked_up), tuple(made))
         return made

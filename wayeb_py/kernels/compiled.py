@@ -68,19 +68,15 @@ class Kernel:
         self._compiled[kind] = loaded
         return loaded
 
+    @functools.cached_property
     def entry_point(self) -> Callable[..., Any]:
         """The compiled function of the one signature, which takes arrays without a look at their types: for a caller
-        that has passed the same arrays through a call before."""
+        that makes all arrays itself, or has passed the same ones through a call before."""
         (kind,) = self._signatures
         loaded: Any = self._compiled.get(kind) or self._load(kind)
         (compiled,) = loaded.overloads.values()
         entry: Callable[..., Any] = compiled.entry_point
         return entry
-
-    @functools.cached_property
-    def direct(self) -> Callable[..., Any]:
-        """The entry point, kept: for callers that make all arrays that they pass, and know their types."""
-        return self.entry_point()
 
     def load_all(self) -> None:
         for kind in self._signatures:

@@ -14,7 +14,7 @@ from wayeb_py.arrays import F64, I32, I64
 from wayeb_py.kernels.ticks import NEVER
 from wayeb_py.pairs import grid_kernels as grid
 from wayeb_py.pairs.events import Events
-from wayeb_py.pairs.layout import flat, lay_out, on_lines
+from wayeb_py.pairs.layout import flat, lay_out, widened
 from wayeb_py.pairs.slots import Slots
 from wayeb_py.spatial.sphere_grid import lowest_cell
 
@@ -52,9 +52,8 @@ class MovingSearch:
         known = len(self._body)
         if n_entities > known:
             size = max(64, n_entities + n_entities // 2)
-            body = on_lines((size, 8), np.float64)
-            body[:known], body[known:] = self._body, 0.0
-            self._body = body
+            self._body = widened(self._body, size)
+            self._body[known:] = 0.0
             self._lines[known:, grid.TIME], self._lines[known:, grid.CELL] = NEVER, -1
             self._links[known:, grid.NEXT : grid.ROW] = -1
             self._links[known:, grid.ROW] = -1 - np.arange(known, size)

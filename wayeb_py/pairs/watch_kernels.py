@@ -213,7 +213,7 @@ def _leaves(e, row, points, w):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _placed(e, row, step, lon, lat, points, w, grid):  # type: ignore[no-untyped-def]
+def _next_anchor(e, row, step, lon, lat, points, w, grid):  # type: ignore[no-untyped-def]
     """Where an entity gets an anchor at this row: x, y, z, longitude, latitude; its slack, and what is left of it. An
     entity that moves too far between two events would leave any anchor at the next."""
     at = np.uint64(3 * row)
@@ -252,7 +252,7 @@ def _look_ahead(row, entity, lon, lat, points, rank, w, grid):  # type: ignore[n
             prefetch(w.body, other_of(place, w) * WIDTH)
         step = _step(e, row + SOON, points, w)
         if w.body[line_of(e, LEFT)] < step and _leaves(e, row + SOON, points, w):
-            _, _, _, a_lon, a_lat, _, _ = _placed(e, row + SOON, step, lon, lat, points, w, grid)
+            _, _, _, a_lon, a_lat, _, _ = _next_anchor(e, row + SOON, step, lon, lat, points, w, grid)
             prefetch(rank, e)
             prefetch(w.mirror, first)
             _prefetch_cells(a_lon, a_lat, grid)
@@ -318,7 +318,7 @@ def meet(  # type: ignore[no-untyped-def]
             dx, dy, dz = w.anchor[line_of(e, 0)] - x, w.anchor[line_of(e, 1)] - y, w.anchor[line_of(e, 2)] - z
             left = w.anchor[line_of(e, SLACK)] - math.sqrt(dx * dx + dy * dy + dz * dz)
             if w.anchor_lines[line_of(e, CELL)] < 0 or left < 0.0:
-                ax, ay, az, a_lon, a_lat, slack, left = _placed(e, row, step, lon, lat, points, w, grid)
+                ax, ay, az, a_lon, a_lat, slack, left = _next_anchor(e, row, step, lon, lat, points, w, grid)
                 if not _anchor(e, slack, a_lon, a_lat, ax, ay, az, rank, side, two_streams, w, grid):
                     break
         length = np.int64(links[link_of(e, LENGTH)])

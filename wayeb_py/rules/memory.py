@@ -21,7 +21,7 @@ from wayeb_py.rules.conditions import Column
 from wayeb_py.rules.lifetime import Clocks, Lifetime, Needed, is_dead, longer, needed, none_is_dead
 from wayeb_py.rules.lookup import Entries, Lookup
 from wayeb_py.rules.sorted_runs import NONE, Seen, SortedRuns, Spans, wider
-from wayeb_py.rules.table import I64, ID, Bools, room_for
+from wayeb_py.rules.table import I64, ID, Bools, next_size
 from wayeb_py.rules.tuples import Candidates, Delta, Tables, Tuples, mixed_key
 
 ALIVE = FOREVER
@@ -101,7 +101,7 @@ class Memory:
         rows = np.ascontiguousarray(rows)
         begin, end = self.n_slots, self.n_slots + rows.shape[1]
         if end > len(self.died):
-            room = room_for(end, len(self.died))
+            room = next_size(end, len(self.died))
             grown: I64 = np.empty((len(self.tables), room), dtype=np.int64)
             if begin:
                 grown[:, :begin] = self._rows[:, :begin]

@@ -18,7 +18,7 @@ import numpy as np
 
 from wayeb_py.rules.kernels import joins, orders, runs
 from wayeb_py.rules.kernels.joins import SORTED_FROM
-from wayeb_py.rules.table import I64, room_for
+from wayeb_py.rules.table import I64, next_size
 
 MOST_RUNS = 64
 CHUNK = 1 << 18  # entries that one call of the kernel returns
@@ -52,9 +52,9 @@ class Spans:
         n_probing, n_stored, seen = len(probing), len(stored), self.seen
         out: I64 = np.empty((n_probing + n_stored, self.n), dtype=np.int64)
         if self.is_product and not stored_right:
-            joins.multiply.direct(self.slot[self.spans[0] : self.spans[1]], stored, probing, out)
+            joins.multiply.entry_point(self.slot[self.spans[0] : self.spans[1]], stored, probing, out)
             return out
-        joins.join.direct(
+        joins.join.entry_point(
             self.slot, self.n_runs, seen.died, seen.limit, seen.when, seen.are_all, self.order, self.spans,
             probing, 0 if stored_right else n_stored, stored, n_probing if stored_right else 0, out,
         )  # fmt: skip
@@ -83,7 +83,7 @@ class SortedRuns:
         """Takes in an entry for every row that has a key, keys[key_rows[nth]], with the time times[time_rows[nth]], or
         0 where there are no times, and the slot `first_slot + nth`."""
         self._make_room(len(key_rows))
-        self._n_runs = runs.insert_rows.direct(
+        self._n_runs = runs.insert_rows.entry_point(
             self._key, self._time, self._slot, self._bounds, self._n_runs, keys, key_rows, times, time_rows, first_slot
         )
 
@@ -94,7 +94,7 @@ class SortedRuns:
         n_before = len(self)
         self._n_most = n_before + n_more
         if self._n_most > len(self._key):
-            grown = np.empty((3, room_for(self._n_most, len(self._key))), dtype=np.int64)
+            grown = np.empty((3, next_size(self._n_most, len(self._key))), dtype=np.int64)
             if n_before:
                 for own, before in zip(grown, (self._key, self._time, self._slot), strict=True):
                     own[:n_before] = before[:n_before]
@@ -132,7 +132,7 @@ class SortedRuns:
             return None
         places: I64 = np.empty(n + 2 * n * n_runs, dtype=np.int64)
         order, spans = places[:n], places[n:]
-        n_found = joins.look_up.direct(
+        n_found = joins.look_up.entry_point(
             self._key, self._time, self._slot, self._bounds, n_runs, keys, rows, seen.died, seen.limit, seen.when,
             seen.are_all, order, spans,
         )  # fmt: skip

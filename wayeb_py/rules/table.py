@@ -35,8 +35,8 @@ def greatest(arrays: Sequence[Array]) -> Array:
     return reduce(np.maximum, arrays)
 
 
-def room_for(n: int, n_now: int) -> int:
-    """For how many an array is made that has room for `n_now` and needs it for n: mostly a few more come soon."""
+def next_size(n: int, n_now: int) -> int:
+    """The size of an array that grows from `n_now` to at least n: mostly a few more come soon."""
     return max(n + n // 8, 2 * n_now)
 
 
@@ -95,7 +95,7 @@ class Table:
     def _grow(self, n_rows: int) -> None:
         for name, values in self._columns.items():
             if len(values) < n_rows:
-                grown = np.empty(room_for(n_rows, len(values)), values.dtype)
+                grown = np.empty(next_size(n_rows, len(values)), values.dtype)
                 grown[: self.n_rows] = values[: self.n_rows]
                 self._columns[name] = grown
 

@@ -97,7 +97,7 @@ def _folded(sources: Sequence[tuple[Array, I64]], *, is_least: bool) -> I64:
     folded: I64 = np.empty(len(sources[0][1]), dtype=np.int64)
     for nth in range(0, len(sources), 2):
         second = sources[min(nth + 1, len(sources) - 1)]
-        runs.fold_two.direct(*sources[nth], *second, is_least, nth == 0, folded)
+        runs.fold_two.entry_point(*sources[nth], *second, is_least, nth == 0, folded)
     return folded
 
 

@@ -77,12 +77,12 @@ def main() -> None:
             n = min(len(fleet), int(rate * (warm_s + seconds)))
             events = fleet.slice(0, n)
             due_us = (np.arange(n) * (1e6 / rate)).astype(np.int64)
-            in_process = simulate(text(), render(events, due_us), Path(folder) / f"{rate}-simulated")
+            lines = render(events, due_us)
+            in_process = simulate(text(), lines, Path(folder) / f"{rate}-simulated")
             command, ports = station(text(), ["vehicles"], Path(folder) / str(rate))
             known = expected(events)
             first_us = int(due_us[min(at for _, at in known)])
-            lines = [render(events, due_us)]
-            run = drive(command, lines, ports, n / rate, Path(folder) / str(rate), first_found_us=first_us)
+            run = drive(command, [lines], ports, n / rate, Path(folder) / str(rate), first_found_us=first_us)
             for way, came in (("over TCP", run.lines), ("by processor time", in_process)):
                 found = found_in(came)
                 reached = max((at for _, at, _ in found), default=-1)

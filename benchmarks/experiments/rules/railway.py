@@ -19,13 +19,13 @@ import tempfile
 import time
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from benchmarks.harness.measure import Bound, Experiment, Figure, start, stay_on_one_core
 from benchmarks.inputs.railway_constraints import (
     QUERIES,
     SEED,
     CheckedRailway,
+    Match,
     labels_of,
     read_ties,
     repaired_tie,
@@ -85,8 +85,8 @@ def measure_repairs(experiment: Experiment, constraint: str, size: int, folder: 
             f"{n_at_first:,} matches of {constraint} at size {size}, as {name}'s", agree and n_at_first > 0
         )
     seconds: dict[str, list[float]] = {name: [] for name in ("ours", *others)}
-    ties: list[Any] = []
-    broken_after: list[set[Any]] = []
+    ties: list[tuple[str, int, int]] = []
+    broken_after: list[set[Match]] = []
     with experiment.watched():
         gc.collect()
         while ours.matches and len(ties) < N_REPAIRS[experiment.size]:

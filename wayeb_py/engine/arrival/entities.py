@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wayeb_py.arrays import I32, I64
-from wayeb_py.engine.arrow_values import room_for
+from wayeb_py.engine.arrow_values import reused_memory
 from wayeb_py.errors import EventsError
 from wayeb_py.kernels.keys import (
     AS_THEY_ARE,
@@ -213,7 +213,7 @@ class _IntegerKeys:
     def as_arrow(self, numbers: I32 | None) -> pa.Array:
         if numbers is None:
             return pa.array(self._known[: self._n])
-        keys = room_for(len(numbers), np.int64)
+        keys = reused_memory(len(numbers), np.int64)
         return pa.array(np.take(self._known, numbers, out=keys, mode="clip"))
 
 

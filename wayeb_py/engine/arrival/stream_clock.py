@@ -181,8 +181,11 @@ def _parted(rows: Rows, chosen: Bool) -> tuple[Rows, Rows]:
 
 def _ascends(ts: I64) -> bool:
     """Whether times never go back; a block at a time, which stays in the cache while it is compared with itself."""
-    later = (ts[at + 1 : at + 1 + BLOCK_ROWS] for at in range(0, len(ts) - 1, BLOCK_ROWS))
-    return all((some >= ts[nth * BLOCK_ROWS :][: len(some)]).all() for nth, some in enumerate(later))
+    for at in range(0, len(ts) - 1, BLOCK_ROWS):
+        later = ts[at + 1 : at + 1 + BLOCK_ROWS]
+        if (later < ts[at : at + len(later)]).any():
+            return False
+    return True
 
 
 def _in_order(rows: Rows, entities: Entities, order_column: str | None) -> Rows:

@@ -219,7 +219,7 @@ class FewEvents:
     def _call(self) -> Callable[..., tuple[int, int]]:
         # Past the dispatcher, which would look at the type of every array at every call: `_look_again` has it look once
         # at each array that is new.
-        return step_few.entry_point()
+        return step_few.entry_point
 
     def _has_moved(self) -> bool:
         """Whether an array was replaced since the last call, as happens when it grows."""

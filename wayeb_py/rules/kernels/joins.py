@@ -1,4 +1,4 @@
-"""The compiled loops of a join on one column of whole numbers, or on none: from rows to joined tuples in two calls.
+"""The compiled loops of a join on equal keys, or on none: from rows to joined tuples in two calls.
 
 The first looks up every probe and counts what it finds, so that the second writes into an array of the right size.
 """
@@ -13,7 +13,7 @@ from wayeb_py.kernels.compiled import i64
 from wayeb_py.kernels.compiled import read_only as _read_only
 from wayeb_py.kernels.ticks import NEVER
 from wayeb_py.rules.kernels.orders import order_all
-from wayeb_py.rules.kernels.runs import _first_from
+from wayeb_py.rules.kernels.runs import first_from
 
 SORTED_FROM = 32  # probes; fewer are not worth sorting
 
@@ -52,7 +52,7 @@ def look_up(key, time, slot, bounds, n_runs, keys, rows, died, limit, when, all_
             if has_keys and value == NEVER:
                 spans[here], spans[here + 1] = 0, 0
                 continue
-            at = _first_from(key, time, bounds[run], end, cursor[run], value, NEVER)
+            at = first_from(key, time, bounds[run], end, cursor[run], value, NEVER)
             cursor[run] = at
             spans[here] = at
             if all_count:

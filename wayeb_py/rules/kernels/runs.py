@@ -196,7 +196,7 @@ def _first(key, time, begin, end, wanted, low):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(nogil=True, inline="always")
-def _first_from(key, time, begin, end, cursor, wanted, low):  # type: ignore[no-untyped-def]
+def first_from(key, time, begin, end, cursor, wanted, low):  # type: ignore[no-untyped-def]
     """As `_first`; the previous search ended at `cursor`; this one continues there unless it has to go back."""
     if cursor < 0:
         return _first(key, time, begin, end, wanted, low)
@@ -236,7 +236,7 @@ def probe(  # type: ignore[no-untyped-def]
         while run < n_runs:
             end = bounds[run + 1]
             if at < 0:
-                at = _first_from(key, time, bounds[run], end, cursor[run], wanted, earliest)
+                at = first_from(key, time, bounds[run], end, cursor[run], wanted, earliest)
                 cursor[run] = at
             while at < end and key[at] == wanted and time[at] <= latest:
                 here = slot[at]
