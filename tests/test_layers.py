@@ -158,7 +158,7 @@ def test_the_engine_knows_no_platform() -> None:
 STAGES = (
     ("errors",),
     ("dsl",),
-    ("arrays", "clock", "tally", "text_table", "time_texts"),
+    ("arrays", "clock", "growing_arrays", "tally", "text_table", "time_texts"),
     ("kernels", "columns", "functions", "column_names", "files"),
     ("spatial", "simulate", "pairs", "rules", "matches"),
     ("compiler",),

@@ -27,11 +27,11 @@ from wayeb_py.engine.rows.detection_rows import DetectionRows
 from wayeb_py.engine.rows.detection_schema import DetectionSchema
 from wayeb_py.engine.rows.episodes import Episode
 from wayeb_py.engine.stepping.cohort import Cohort
-from wayeb_py.engine.stepping.pooled_lists import grown
 from wayeb_py.engine.stepping.tiers import Tiers
 from wayeb_py.engine.values import Values
 from wayeb_py.errors import EventsError
 from wayeb_py.files.projection import Need
+from wayeb_py.growing_arrays import lengthened, with_room
 from wayeb_py.kernels.ticks import NEVER
 
 if TYPE_CHECKING:
@@ -138,12 +138,11 @@ class Binding:
     def grow(self, n_entities: int) -> None:
         """Makes room for entities up to this number."""
         if n_entities > len(self.count):
-            room = max(64, n_entities + n_entities // 2)
-            self.count = grown(self.count, room, 0)
-            self.last_ts = grown(self.last_ts, room, 0)
-            self.last_seen = grown(self.last_seen, room, NEVER)
-            self.last_row = grown(self.last_row, room, -1)
-            self.tail_ts = grown(self.tail_ts, room * self.tail, 0)
+            room = with_room(n_entities)
+            self.count, self.last_ts = lengthened(self.count, room), lengthened(self.last_ts, room)
+            self.last_seen = lengthened(self.last_seen, room, NEVER)
+            self.last_row = lengthened(self.last_row, room, -1)
+            self.tail_ts = lengthened(self.tail_ts, room * self.tail)
         for cohort in self.cohorts:
             cohort.grow(n_entities)
 

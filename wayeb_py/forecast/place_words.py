@@ -16,11 +16,11 @@ import numpy as np
 from wayeb_py.arrays import I32, I64, U8, Bool
 from wayeb_py.compiler.for_each import ForEachPlan
 from wayeb_py.engine.stepping.cohort import Cohort
-from wayeb_py.engine.stepping.pooled_lists import grown
 from wayeb_py.engine.stepping.steppers import Found
 from wayeb_py.engine.values import Chunk
 from wayeb_py.forecast.kernels import ENDS, PlaceEvents, PlaceLists, follow_places, list_places
 from wayeb_py.forecast.symbols import Walk
+from wayeb_py.growing_arrays import lengthened
 
 if TYPE_CHECKING:
     from wayeb_py.engine.stepping.place_stepper import PlaceStepper
@@ -62,7 +62,7 @@ class PlaceReader:
         code, near = stepper.stepped
         first, place, place_code, lost = near
         if n_entities > len(self.head):
-            self.head = grown(self.head, max(64, n_entities + n_entities // 2), -1)
+            self.head = lengthened(self.head, max(64, n_entities + n_entities // 2), -1)
         row, slot, whose, at, kind = self._listed(chunk, first, place)
         shared = code[: len(chunk.ts)].astype(np.int64)
         plan = self._plan
@@ -98,7 +98,8 @@ class PlaceReader:
                 parts.append(PlaceEvents._make(array[:n] for array in events))
             if row < 0:
                 row = -1 - row
-                self.after, self.place = (grown(array, 2 * len(array) + 64, 0) for array in (self.after, self.place))
+                size = 2 * len(self.after) + 64
+                self.after, self.place = lengthened(self.after, size), lengthened(self.place, size)
             elif row == before:
                 self._room *= 2
         return PlaceEvents._make(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
@@ -146,7 +147,7 @@ class PlaceWalk:
         start = np.where(chunk.fresh != 0, 0, far).astype(np.int32)[placed.row]
         n_slots = int(placed.slot.max(initial=-1)) + 1
         if n_slots > len(self.node_of):
-            self.node_of = grown(self.node_of, 2 * n_slots, 0)
+            self.node_of = lengthened(self.node_of, 2 * n_slots, 0)
         before, after = (np.empty(len(placed.row), dtype=np.int32) for _ in range(2))
         follow_places(
             placed.symbol, placed.slot, placed.kind, start, self._next, self._n_symbols, self.node_of, before, after

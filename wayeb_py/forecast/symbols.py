@@ -16,11 +16,11 @@ from wayeb_py.compiler.axes import Axis, coarsen
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.engine.stepping.encode import Encoder
-from wayeb_py.engine.stepping.pooled_lists import grown
 from wayeb_py.engine.stepping.steppers import Coder, Found
 from wayeb_py.engine.values import Chunk
 from wayeb_py.forecast.automaton import DetectingAutomaton
 from wayeb_py.forecast.kernels import follow, follow_likely
+from wayeb_py.growing_arrays import lengthened
 
 
 class SymbolReader:
@@ -119,4 +119,4 @@ class Walk:
 
     def _grow(self, n_entities: int) -> None:
         if n_entities > len(self.node_of):
-            self.node_of = grown(self.node_of, max(64, n_entities + n_entities // 2), 0)
+            self.node_of = lengthened(self.node_of, max(64, n_entities + n_entities // 2), 0)

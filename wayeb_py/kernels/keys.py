@@ -8,10 +8,14 @@ import numba as nb
 import numpy as np
 
 from wayeb_py.kernels.compiled import i32, i64, inlined, kernel, read_only
+from wayeb_py.kernels.prefetch import prefetch
 from wayeb_py.kernels.structs import I32, I64
 
 # How keys become entity numbers.
 AS_THEY_ARE, DIRECTLY, BY_HASH = 0, 1, 2
+
+MANY = 1 << 16  # slots: a table with more is not in the cache when a key comes
+AHEAD = 16  # how many keys ahead it is prefetched
 
 
 class KnownKeys(NamedTuple):
@@ -31,6 +35,14 @@ def first_slot(key, mask):  # type: ignore[no-untyped-def]
     return np.int64((mixed ^ (mixed >> np.uint64(32))) & np.uint64(mask))
 
 
+@inlined
+def _ask_for(key, slots, numbers):  # type: ignore[no-untyped-def]
+    """Prefetches where the search for a key begins."""
+    slot = first_slot(key, slots.shape[0] - 1)
+    prefetch(slots, slot)
+    prefetch(numbers, slot)
+
+
 @kernel(i64(read_only(i64), i64[::1], i32[::1], i64[::1], i64, i32[::1]))
 def number_keys(keys, slots, numbers, known, n_known, entity):  # type: ignore[no-untyped-def]
     """Dense numbers of integer keys by open addressing, new keys get the next numbers; the caller keeps the table half
@@ -40,9 +52,12 @@ def number_keys(keys, slots, numbers, known, n_known, entity):  # type: ignore[n
     might be new. Returns how many keys are known afterwards.
     """
     mask = slots.shape[0] - 1
+    looks_ahead = slots.shape[0] > MANY
     before = np.int64(0)
     number = np.int32(-1)
     for row in range(keys.shape[0]):
+        if looks_ahead and row + AHEAD < keys.shape[0]:
+            _ask_for(keys[row + AHEAD], slots, numbers)
         key = keys[row]
         if number >= 0 and key == before:
             entity[row] = number
@@ -81,6 +96,8 @@ def rehash(old_keys, slots, numbers):  # type: ignore[no-untyped-def]
     """Puts keys, numbered in their order, into an empty table."""
     mask = slots.shape[0] - 1
     for number in range(old_keys.shape[0]):
+        if number + AHEAD < old_keys.shape[0]:
+            _ask_for(old_keys[number + AHEAD], slots, numbers)
         key = old_keys[number]
         slot = first_slot(key, mask)
         while numbers[slot] >= 0:

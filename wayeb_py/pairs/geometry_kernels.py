@@ -265,7 +265,10 @@ def gather(values, kept, at, out):  # type: ignore[no-untyped-def]
 @_kernel(*(nb.void(_read_only(t), i32[::1], t[::1]) for t in (f64, i64)))
 def keep(values, entity, kept):  # type: ignore[no-untyped-def]
     """Keeps the last value of each entity: kept[entity]."""
+    looks_ahead = kept.shape[0] > MANY
     for row in range(entity.shape[0]):
+        if looks_ahead and row + AHEAD < entity.shape[0]:
+            prefetch(kept, np.int64(entity[row + AHEAD]))
         kept[np.uint64(entity[row])] = values[row]
 
 

@@ -12,9 +12,6 @@ from wayeb_py.arrays import F64, I64
 from wayeb_py.pairs.geometry_kernels import to_points
 from wayeb_py.spatial.sphere_grid import cells_a_degree, degrees_wide, narrowest_of_bands
 
-LINE_BYTES = 64  # bytes of a line of the cache
-SPARE = 4  # how many times as much room as needed is reserved for rows that grow
-
 
 def lay_out(heights: Sequence[float]) -> tuple[F64, I64, I64, F64, F64]:
     """Grids of cells with these heights, in degrees: height and number of bands of each grid, where its bands begin;
@@ -33,33 +30,6 @@ def points_of(lon: F64, lat: F64) -> F64:
     points = np.empty((len(lon), 3))
     to_points(lon, lat, flat(points))
     return points
-
-
-def on_lines(shape: tuple[int, int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """An array, not filled, that begins where a line of the cache does: if rows are as long as a line, none lies on
-    two."""
-    size = shape[0] * shape[1] * np.dtype(dtype).itemsize
-    room = np.empty(size + LINE_BYTES, dtype=np.uint8)
-    begin = -room.ctypes.data % LINE_BYTES
-    return room[begin : begin + size].view(dtype).reshape(shape)
-
-
-def widened(rows: npt.NDArray[Any], n_rows: int) -> npt.NDArray[Any]:
-    """The rows, with others after them that are not filled, on lines of the cache.
-
-    Room for still more is reserved behind them. It is address space alone until something is written there, so rows
-    grow where they are, mostly: a million of them would otherwise be copied, and as much fresh memory cleared, at
-    every step. *Not taken*: `ndarray.resize`, which may move rows that others look at.
-    """
-    room = rows.base
-    size = n_rows * rows.shape[1] * rows.itemsize
-    if isinstance(room, np.ndarray) and room.dtype == np.uint8:
-        begin = rows.ctypes.data - room.ctypes.data
-        if begin + size <= len(room):
-            return room[begin : begin + size].view(rows.dtype).reshape(n_rows, rows.shape[1])
-    wider = on_lines((SPARE * n_rows, rows.shape[1]), rows.dtype)[:n_rows]
-    wider[: len(rows)] = rows
-    return wider
 
 
 def flat(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:

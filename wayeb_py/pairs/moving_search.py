@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from wayeb_py.arrays import F64, I32, I64
+from wayeb_py.growing_arrays import widened, with_room
 from wayeb_py.kernels.ticks import NEVER
 from wayeb_py.pairs import grid_kernels as grid
 from wayeb_py.pairs.events import Events
-from wayeb_py.pairs.layout import flat, lay_out, widened
+from wayeb_py.pairs.layout import flat, lay_out
 from wayeb_py.pairs.slots import Slots
 from wayeb_py.spatial.sphere_grid import lowest_cell
 
@@ -51,13 +52,14 @@ class MovingSearch:
         """Makes room for entities up to this number."""
         known = len(self._body)
         if n_entities > known:
-            size = max(64, n_entities + n_entities // 2)
+            size = with_room(n_entities)
             self._body = widened(self._body, size)
             self._body[known:] = 0.0
             self._lines[known:, grid.TIME], self._lines[known:, grid.CELL] = NEVER, -1
             self._links[known:, grid.NEXT : grid.ROW] = -1
             self._links[known:, grid.ROW] = -1 - np.arange(known, size)
-            self._steering = np.concatenate([self._steering, np.zeros((size - known, 4))])
+            self._steering = widened(self._steering, size)
+            self._steering[known:] = 0.0
             self._scratch = _scratch(size + 1)
         self.n_entities = max(self.n_entities, n_entities)
         if len(self._head) < 2 * self.n_entities:

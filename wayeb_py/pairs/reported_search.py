@@ -12,12 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from wayeb_py.arrays import F64, I32, I64
+from wayeb_py.growing_arrays import lengthened, on_lines, widened, with_room
 from wayeb_py.kernels.ticks import NEVER
 from wayeb_py.pairs import anchor_cell_kernels as cells
 from wayeb_py.pairs import watch_kernels as watch
 from wayeb_py.pairs import watch_list_kernels as lists
 from wayeb_py.pairs.events import Events
-from wayeb_py.pairs.layout import flat, on_lines, widened
+from wayeb_py.pairs.layout import flat
 from wayeb_py.pairs.slots import Slots
 from wayeb_py.spatial.kernels.index import EARTH_RADIUS_M
 from wayeb_py.spatial.sphere_grid import LOWEST_CELL, cells_a_degree, degrees_wide, narrowest_of_bands
@@ -25,6 +26,7 @@ from wayeb_py.spatial.sphere_grid import LOWEST_CELL, cells_a_degree, degrees_wi
 SLACK = 0.2  # of the reach: how far an entity may be from its anchor
 BUCKETS = 2  # for each entity: with fewer, cells share buckets, and a search cannot prefetch blocks after the first
 HITS = 4  # for each entity: a search finds it twice at most in a band, and sorts out before there is no room
+MORE_ENTRIES = 1 << 12  # of lists, at least, when there is no room
 EXACT = 1e-12  # more than 64 bits lose of a chord
 
 
@@ -84,28 +86,27 @@ class ReportedSearch:
         """Makes room for entities up to this number."""
         known = len(self._body)
         if n_entities > known:
-            size = max(64, n_entities + n_entities // 2)
-            self._body, self._anchor = _wider(self._body, size), _wider(self._anchor, size)
-            self._time[known:], self._cell[known:] = NEVER, -1
-            self._body[known:, lists.LEFT] = -1.0
-            self._body.view(np.int64)[known:, lists.ROW] = -1
-            self._body.view(np.int32)[known:, lists.ROOM] = -1
+            size = with_room(n_entities)
+            self._body, self._anchor = widened(self._body, size), widened(self._anchor, size)
+            self._body[known:], self._anchor[known:] = _NO_BODY, _NO_ANCHOR
             self._hits = np.empty(HITS * size + 64, dtype=np.int32)
-            self._more = np.empty(0, dtype=np.int32)
         self.n_entities = max(self.n_entities, n_entities)
-        if self._n_buckets < BUCKETS * self.n_entities or not len(self._more):
-            self._make_blocks()
+        if self._n_buckets < BUCKETS * self.n_entities:
+            self._n_buckets = max(64, 1 << (BUCKETS * self.n_entities - 1).bit_length())
+            self._make_blocks(0)
+            self.slots.counters[lists.SPARE] = self._n_buckets
+            watch.rehash(self.n_entities, self._anchors, self._watches)
+        elif n_entities > known:
+            self._make_blocks(len(self._blocks))
 
-    def _make_blocks(self) -> None:
-        """Makes an empty table of cells, and puts all anchors into it."""
-        self._n_buckets = max(64, 1 << (BUCKETS * self.n_entities - 1).bit_length())
+    def _make_blocks(self, n_in_use: int) -> None:
+        """Makes more blocks after those in use, all of them empty. Those that are no bucket are a chain of spare ones,
+        and the last of them names the one that would come next: so a longer chain is one that goes on."""
         size = self._n_buckets + len(self._body) // cells.IN_BLOCK + 1  # more than there can be
-        self._blocks = on_lines((size, cells.BLOCK), np.int32)
-        self._blocks[:, cells.CODES :] = -1
-        self._more = np.empty(size, dtype=np.int32)
-        self._more[self._n_buckets :] = np.arange(self._n_buckets + 1, size + 1)
-        self.slots.counters[lists.SPARE] = self._n_buckets
-        watch.rehash(self.n_entities, self._anchors, self._watches)
+        self._blocks, self._more = widened(self._blocks, size), lengthened(self._more, size)
+        self._blocks[n_in_use:, cells.CODES :] = -1
+        first = max(n_in_use, self._n_buckets)
+        self._more[first:] = np.arange(first + 1, size + 1)
 
     def meet(self, row: int, events: Events) -> tuple[int, int]:
         """The row to continue from, and how many events of pairs were written."""
@@ -123,7 +124,7 @@ class ReportedSearch:
         """Makes the room for lists that a kernel lacked."""
         lacking = int(self.slots.counters[lists.LACKING])
         if lacking:
-            n_entries = 2 * (len(self._watched) + lacking)
+            n_entries = with_room(len(self._watched) + max(lacking, MORE_ENTRIES))
             self._watched, self._mirror = widened(self._watched, n_entries), widened(self._mirror, n_entries)
 
     def settle(self, entity: I32) -> None:
@@ -181,11 +182,17 @@ def _chord(way_m: float) -> float:
     return 2.0 * math.sin(min(way_m / EARTH_RADIUS_M, math.pi) / 2)
 
 
-def _wider(rows: F64, size: int) -> F64:
-    """The rows, followed by rows of zeros."""
-    wider: F64 = widened(rows, size)
-    wider[len(rows) :] = 0.0
-    return wider
+def _fresh_lines() -> tuple[F64, F64]:
+    """Body and anchor of an entity that has not reported."""
+    body, anchor = np.zeros(lists.WIDTH), np.zeros(lists.WIDTH)
+    body[lists.LEFT] = -1.0
+    body.view(np.int64)[lists.TIME], body.view(np.int64)[lists.ROW] = NEVER, -1
+    body.view(np.int32)[lists.ROOM] = -1
+    anchor.view(np.int64)[lists.CELL] = -1
+    return body, anchor
+
+
+_NO_BODY, _NO_ANCHOR = _fresh_lines()
 
 
 def _views(rows: F64) -> tuple[F64, I64, I32]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from wayeb_py.arrays import F64, I32, I64, U8
+from wayeb_py.growing_arrays import lengthened, widened, with_room
 from wayeb_py.pairs.grid_kernels import ENDED, FREE
-from wayeb_py.pairs.layout import widened
 
 OUT_ROOM = 1 << 16
 LEAST_SLOTS = 64
@@ -32,25 +32,21 @@ class Slots:
 
     def make(self, size: int) -> None:
         """Makes room for `size` slots."""
-        known = len(self.pairs)
-        pairs = widened(self.pairs, size)
-        pairs[known:] = -1
-        n_free = int(self.counters[FREE])
-        free: I32 = np.empty(size, dtype=np.int32)
-        free[: size - known] = np.arange(known, size)[::-1]  # below the slots that were free before
-        free[size - known : size - known + n_free] = self.free[:n_free]
+        known, n_free = len(self.pairs), int(self.counters[FREE])
+        before = self.free[:n_free].copy()
+        self.pairs = widened(self.pairs, size)
+        self.pairs[known:] = -1
+        self.free, self.ended = lengthened(self.free, size), lengthened(self.ended, size)
+        self.free[: size - known] = np.arange(known, size)[::-1]  # below the slots that were free before
+        self.free[size - known : size - known + n_free] = before
         self.counters[FREE] += size - known
-        ended: I32 = np.empty(size, dtype=np.int32)
-        n_ended = int(self.counters[ENDED])
-        ended[:n_ended] = self.ended[:n_ended]
-        self.pairs, self.free, self.ended = pairs, free, ended
 
     def make_for(self, needed: int) -> None:
         """Makes room for an event that may belong to `needed` pairs."""
         if needed > len(self.out.row):
             self.out = make_out(2 * needed)
         if needed > self.counters[FREE]:
-            self.make(max(2 * len(self.pairs), len(self.pairs) + needed))
+            self.make(with_room(len(self.pairs) + max(needed, LEAST_SLOTS)))
 
     def live(self) -> I32:
         """The slots whose word continues."""

@@ -108,19 +108,21 @@ class Renumbering:
             self._number = room
         own = self._number[entity]
         if len(own) and own.min() < 0:
-            new = _different(entity[own < 0], len(self.of))
+            new = _different(entity[own < 0])
             self._number[new] = self.to.number(self.of.keys(new))
             own = self._number[entity]
         return own
 
 
-def _different(numbers: I32, limit: int) -> I32:
-    """The different numbers among these, in order; all are below a limit."""
-    if limit > 4 * len(numbers):
+def _different(numbers: I32) -> I32:
+    """The different numbers among these, in order."""
+    first = int(numbers.min())
+    n_between = int(numbers.max()) - first + 1
+    if n_between > 4 * len(numbers):
         return np.unique(numbers)
-    there = np.zeros(limit, dtype=bool)
-    there[numbers] = True
-    return np.flatnonzero(there).astype(np.int32)
+    there = np.zeros(n_between, dtype=bool)
+    there[numbers - first] = True
+    return (np.flatnonzero(there) + first).astype(np.int32)
 
 
 class _IntegerKeys:

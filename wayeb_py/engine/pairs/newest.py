@@ -19,11 +19,11 @@ import pyarrow as pa
 from wayeb_py.arrays import F64, I32, I64
 from wayeb_py.columns import Column, to_float
 from wayeb_py.engine.arrow_values import plain
-from wayeb_py.engine.stepping.pooled_lists import grown
 from wayeb_py.engine.values import Memory
 from wayeb_py.errors import EventsError
+from wayeb_py.growing_arrays import lengthened, on_lines, widened, with_room
 from wayeb_py.pairs import geometry_kernels as geometry
-from wayeb_py.pairs.layout import flat, on_lines, widened
+from wayeb_py.pairs.layout import flat
 
 MOST_PIECES = 64
 
@@ -67,7 +67,7 @@ class NewestValue:
             elif kept.dtype != values.dtype:  # whole numbers so far; this batch has fractions
                 kept = kept.astype(values.dtype)
             if len(kept) < n_entities:
-                kept = grown(kept, n_entities + n_entities // 2 + 64)
+                kept = lengthened(kept, with_room(n_entities))
             self.kept[name] = kept
 
     def at(self, rows: I64) -> Column:
@@ -92,7 +92,7 @@ class NewestValue:
     def save(self, entities: I32) -> tuple[dict[str, npt.NDArray[Any]], list[str | None]]:
         """The kept values of some entities, and the words."""
         n = int(entities.max()) + 1 if len(entities) else 0
-        kept = {name: (grown(array, n) if len(array) < n else array)[entities] for name, array in self.kept.items()}
+        kept = {name: lengthened(array, max(n, len(array)))[entities] for name, array in self.kept.items()}
         return kept, list(self.memory.words)
 
     def restore(self, kept: dict[str, npt.NDArray[Any]], words: list[str | None]) -> None:
@@ -114,7 +114,7 @@ class NewestSteering:
         self.here = on_lines((len(lon), geometry.STEERING), np.float64)
         geometry.steer(lon, flat(points), speed_m_s, course, flat(self.here))
         if len(self.kept) < n_entities:
-            self._make_room(n_entities + n_entities // 2 + 64)
+            self._make_room(with_room(n_entities))
 
     def _make_room(self, room: int) -> None:
         n_kept = len(self.kept)
@@ -149,7 +149,7 @@ class NewestRows:
     def begin(self, batch: pa.RecordBatch, n_entities: int) -> None:
         """Takes the events of a batch."""
         if n_entities > len(self._row_of):
-            self._row_of = grown(self._row_of, n_entities + n_entities // 2 + 64, -1)
+            self._row_of = lengthened(self._row_of, with_room(n_entities), -1)
         self._begin = self._n_rows
         self._pieces.append(
             pa.RecordBatch.from_arrays([plain(batch.column(name)) for name in self.columns], names=self.columns)

@@ -26,13 +26,16 @@ from wayeb_py.engine.pairs.values import PairChunk, Picker
 from wayeb_py.engine.rows.episodes import ChunkDetections, Episode, EpisodeJoiner, EpisodeParts
 from wayeb_py.engine.rows.measured_columns import MeasuredParts
 from wayeb_py.engine.stepping.cohort import Cohort
-from wayeb_py.engine.stepping.pooled_lists import grown
 from wayeb_py.engine.stepping.steppers import Found
+from wayeb_py.growing_arrays import lengthened, widened
 from wayeb_py.kernels.arrival import ArrivedRows
 from wayeb_py.pairs import pair_word_kernels as kernels
 from wayeb_py.pairs.events import Events
-from wayeb_py.pairs.layout import flat, widened
+from wayeb_py.pairs.layout import flat
 from wayeb_py.pairs.meetings import Meetings, Met
+
+_NO_EVENTS: I64 = np.zeros(kernels.WIDTH, dtype=np.int64)  # what is kept of a word that has not begun
+_NO_EVENTS[kernels.LAST_ROW] = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +119,10 @@ class PairWords:
         """Makes room for words in slots up to this number."""
         n_words, known = n_slots * self._per_slot, len(self._kept)
         if n_words > known:
-            room = max(64, n_words + n_words // 2)
-            self._kept = widened(self._kept, room)
-            self._kept[known:] = 0
-            self._kept[known:, kernels.LAST_ROW] = -1
-            self.tail_ts = grown(self.tail_ts, room * self.tail)
-            self.cohort.grow(room)
+            self._kept = widened(self._kept, n_words)
+            self._kept[known:] = _NO_EVENTS
+            self.tail_ts = lengthened(self.tail_ts, n_words * self.tail)
+            self.cohort.grow(n_words)
 
     def feed(
         self, events: Events, pick: Picker, pool: ThreadPoolExecutor | None, emit: EmitOf | None = None
@@ -145,7 +146,7 @@ class PairWords:
     def _owned(self, met: Met, events: Events, owns: Callable[[I32, I32], Bool]) -> Met:
         """The events of pairs that are recognised here; the owner of a word is decided when it begins."""
         if len(self._is_own) < len(self.meetings.pairs):
-            self._is_own = grown(self._is_own, 2 * len(self.meetings.pairs), False)
+            self._is_own = lengthened(self._is_own, len(self.meetings.pairs), False)
         first = np.flatnonzero(met.begins)
         if len(first):
             a, b = (_entities(rows[first], events.entity) for rows in (met.a_row, met.b_row))

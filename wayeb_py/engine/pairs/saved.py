@@ -24,10 +24,10 @@ from wayeb_py.engine.pairs.stream_events import PairSource
 from wayeb_py.engine.rows.episodes import Episode, emitted_rows, fit_emitted
 from wayeb_py.engine.saved.packing import arrays_of, ipc, pack_arrays, read_ipc, unpack_state
 from wayeb_py.engine.saved.state_checks import telling_misfits
-from wayeb_py.engine.stepping.pooled_lists import grown
 from wayeb_py.engine.stepping.pooled_steppers import PooledStepper
 from wayeb_py.engine.stepping.steppers import TableStepper
 from wayeb_py.engine.values import Memory
+from wayeb_py.growing_arrays import lengthened
 
 Arrays = dict[str, npt.NDArray[Any]]
 Blobs = dict[str, bytes]
@@ -197,7 +197,7 @@ def _save_words(words: PairWords, name: str, part: Arrays, number: I32, arrays: 
         memories.append([repr(value), list(memory.words)])
         for key, array in memory.arrays.items():
             size = int(at.max()) + 1 if n else 0
-            padded = array if len(array) >= size else grown(array, size, memory.fills[key])
+            padded = array if len(array) >= size else lengthened(array, size, memory.fills[key])
             arrays[f"{name}.memory{nth}.{key}"] = padded[at]
     place = {word: nth for nth, word in enumerate(at.tolist())}
     episodes = [] if words.joiner is None else [one for one in words.joiner.open.values() if one.entity in place]

@@ -26,9 +26,9 @@ from wayeb_py.engine.arrival.reorder import Rows
 from wayeb_py.engine.arrival.stream_clock import ranks_of_keys
 from wayeb_py.engine.pairs.newest import NewestRows, NewestSteering, NewestValue
 from wayeb_py.engine.pairs.values import COURSE, LAT, LON, SPEED, TIME
-from wayeb_py.engine.stepping.pooled_lists import grown
 from wayeb_py.engine.values import Chunk, Values
 from wayeb_py.errors import EventsError
+from wayeb_py.growing_arrays import lengthened, with_room
 from wayeb_py.kernels.order import mark_repeated
 from wayeb_py.kernels.ticks import FOREVER, NEVER
 from wayeb_py.pairs.layout import points_of
@@ -152,7 +152,7 @@ class PairSource:
 
     def _grow_seen(self) -> None:
         if len(self._last_seen) < len(self.entities):
-            self._last_seen = grown(self._last_seen, 2 * len(self.entities), NEVER)
+            self._last_seen = lengthened(self._last_seen, with_room(len(self.entities)), NEVER)
 
     def last_seen_of(self, entities: I32) -> I64:
         """When each was seen last, where repeated events are dropped."""

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wayeb_py.arrays import I64
+from wayeb_py.growing_arrays import lengthened
 
 FIRST_ROOM = 4
 
@@ -36,7 +37,7 @@ class PooledLists:
         if n_entities <= known:
             return
         size = max(64, n_entities + n_entities // 2)
-        self.first, self.room, self.length = (grown(array, size) for array in (self.first, self.room, self.length))
+        self.first, self.room, self.length = (lengthened(array, size) for array in (self.first, self.room, self.length))
         new = size - known
         self.first[known:] = self._used + FIRST_ROOM * np.arange(new)
         self.room[known:] = FIRST_ROOM
@@ -58,7 +59,8 @@ class PooledLists:
     def _grow_pool(self, needed: int) -> None:
         if needed > self._pool:
             self._pool = max(1024, 2 * needed)
-            self.arrays = {name: grown(array, self._pool * self.widths[name]) for name, array in self.arrays.items()}
+            sizes = {name: self._pool * width for name, width in self.widths.items()}
+            self.arrays = {name: lengthened(array, sizes[name]) for name, array in self.arrays.items()}
 
     def save(self, entities: slice | npt.NDArray[np.int32]) -> dict[str, npt.NDArray[Any]]:
         """The slots in use of some entities, entity after entity, and how many each has."""
@@ -82,10 +84,3 @@ class PooledLists:
             width = self.widths[name]
             if width:
                 array.reshape(-1, width)[at] = saved[name].reshape(-1, width)
-
-
-def grown(array: npt.NDArray[Any], size: int, fill: Any = 0) -> npt.NDArray[Any]:
-    """The array with room for `size` entries, filled up with `fill`."""
-    larger = np.full(size, fill, dtype=array.dtype)
-    larger[: len(array)] = array
-    return larger

@@ -11,10 +11,10 @@ from wayeb_py.arrays import I64, U16, Bool
 from wayeb_py.compiler.automata.derivatives import Dfa
 from wayeb_py.compiler.axes import Axis
 from wayeb_py.compiler.pattern import CompiledPattern
-from wayeb_py.engine.stepping.pooled_lists import grown
 from wayeb_py.engine.stepping.pooled_steppers import PooledStepper
 from wayeb_py.engine.stepping.steppers import DetectionBuffer, Found
 from wayeb_py.engine.values import Chunk
+from wayeb_py.growing_arrays import lengthened, with_room
 from wayeb_py.kernels.step_runs import RunLists
 from wayeb_py.kernels.step_tables import Windows
 from wayeb_py.matches.kernels.step_starts import StartAutomaton, keep_disjoint, step_starts
@@ -77,7 +77,7 @@ class Disjoint:
 
     def grow(self, n_entities: int) -> None:
         if n_entities > len(self.behind):
-            self.behind = grown(self.behind, max(64, n_entities + n_entities // 2))
+            self.behind = lengthened(self.behind, with_room(n_entities))
 
     def keep(self, found: Found, chunk: Chunk) -> Found:
         """The detections that stay."""

@@ -14,8 +14,8 @@ from wayeb_py.columns import Column
 from wayeb_py.compiler.automata.product import Group, lay_out
 from wayeb_py.compiler.axes import Axis, coarsen
 from wayeb_py.dsl import meaning as m
-from wayeb_py.engine.stepping.pooled_lists import grown
 from wayeb_py.engine.values import Chunk
+from wayeb_py.growing_arrays import lengthened, with_room
 from wayeb_py.kernels.encode import combine
 from wayeb_py.kernels.step_parts import DetectionArrays
 from wayeb_py.kernels.step_tables import KeptStates, Windows, step_tables
@@ -135,10 +135,10 @@ class TableStepper:
 
     def grow(self, n_entities: int) -> None:
         if n_entities > len(self.state):
-            room = max(64, n_entities + n_entities // 2)
-            self.state = grown(self.state, room)
-            self.register_seq = grown(self.register_seq, room * self.group.n_registers)
-            self.register_ts = grown(self.register_ts, room * self.group.n_registers)
+            room = with_room(n_entities)
+            self.state = lengthened(self.state, room)
+            self.register_seq = lengthened(self.register_seq, room * self.group.n_registers)
+            self.register_ts = lengthened(self.register_ts, room * self.group.n_registers)
 
     def symbols(self, cells: U16, n: int) -> I64:
         """The symbols of a chunk's events."""
