@@ -43,6 +43,15 @@ def _ask_for(key, slots, numbers):  # type: ignore[no-untyped-def]
     prefetch(numbers, slot)
 
 
+@inlined
+def _slot_of(key, mask, slots, numbers):  # type: ignore[no-untyped-def]
+    """The slot of a key, or the empty one where it belongs."""
+    slot = first_slot(key, mask)
+    while numbers[slot] >= 0 and slots[slot] != key:
+        slot = (slot + 1) & mask
+    return slot
+
+
 @kernel(i64(read_only(i64), i64[::1], i32[::1], i64[::1], i64, i32[::1]))
 def number_keys(keys, slots, numbers, known, n_known, entity):  # type: ignore[no-untyped-def]
     """Dense numbers of integer keys by open addressing, new keys get the next numbers; the caller keeps the table half
@@ -52,19 +61,26 @@ def number_keys(keys, slots, numbers, known, n_known, entity):  # type: ignore[n
     might be new. Returns how many keys are known afterwards.
     """
     mask = slots.shape[0] - 1
-    looks_ahead = slots.shape[0] > MANY
+    if slots.shape[0] > MANY:
+        for row in range(keys.shape[0]):
+            if row + AHEAD < keys.shape[0]:
+                _ask_for(keys[row + AHEAD], slots, numbers)
+            slot = _slot_of(keys[row], mask, slots, numbers)
+            if numbers[slot] < 0:
+                slots[slot] = keys[row]
+                numbers[slot] = np.int32(n_known)
+                known[n_known] = keys[row]
+                n_known += 1
+            entity[row] = numbers[slot]
+        return n_known
     before = np.int64(0)
     number = np.int32(-1)
     for row in range(keys.shape[0]):
-        if looks_ahead and row + AHEAD < keys.shape[0]:
-            _ask_for(keys[row + AHEAD], slots, numbers)
         key = keys[row]
         if number >= 0 and key == before:
             entity[row] = number
             continue
-        slot = first_slot(key, mask)
-        while numbers[slot] >= 0 and slots[slot] != key:
-            slot = (slot + 1) & mask
+        slot = _slot_of(key, mask, slots, numbers)
         if numbers[slot] < 0:
             slots[slot] = key
             numbers[slot] = np.int32(n_known)
