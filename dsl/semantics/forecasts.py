@@ -1,4 +1,4 @@
-"""`forecast P within 30 min with 0.7` becomes its meaning: a pattern of one entity, a horizon and a share."""
+"""`forecast P within 30 min with 0.7` becomes its meaning: a pattern, a horizon and a share."""
 
 from __future__ import annotations
 
@@ -88,8 +88,6 @@ def _is_possible(
 
 def without_forecasts(pattern: m.Pattern) -> tuple[str, str] | None:
     """Why there are no forecasts of a pattern, and what to write instead; None where there are."""
-    if pattern.pair is not None:
-        return "it is about pairs, whose words are encounters", "forecast what each of the two does before they meet"
     if pattern.ends_word:
         return "it waits for the end of a word, and a forecast looks at events", "forecast it without its `; $`"
     if pattern.silence_s is not None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from wayeb_py.engine.arrival.tie_order import Disorder
+from wayeb_py.errors import UsageError
 from wayeb_py.files.formats.block import TimeRange
 from wayeb_py.files.sort import sort_events
 from wayeb_py.forecast.operator import ForecastOperator
@@ -31,7 +32,7 @@ from wayeb_py.parallel.wire.packer import open_events
 from wayeb_py.parallel.wire.parcel import from_batch
 from wayeb_py.parallel.wire.routing import SHARDS_A_WORKER, route_by_hash
 from wayeb_py.parallel.wire.spool import Rereadable
-from wayeb_py.run.forecasts import load_tables, require_one_stream
+from wayeb_py.run.forecasts import load_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -55,7 +56,7 @@ def forecast(
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    require_one_stream(patterns)
+    _refuse_several(patterns)
     (events,) = frames_by_stream(patterns, events).values()
     tables = load_tables(patterns, model, [(name, Horizon.parse(horizon), confidence) for name in patterns.names])
     reading: Any = reading_also(patterns, *(own.model.by for own in tables))
@@ -83,6 +84,16 @@ def forecast(
     ordered: Any = arranged.sortWithinPartitions("split", "number")
     frame: DataFrame = ordered.mapInArrow(task, from_arrow_schema(made))
     return frame
+
+
+def _refuse_several(patterns: Patterns) -> None:
+    """Raises UsageError where a forecast depends on more than the events of one entity."""
+    if patterns.clocked or len(patterns.meaning.streams) > 1:
+        told = f"`{patterns.clocked[0]}` is over pairs" if patterns.clocked else "this file has several streams"
+        raise UsageError(
+            f"on Spark there are forecasts of the patterns of one entity and one stream, and {told}",
+            hint="forecast it in one process: `wayeb forecast`, or patterns.forecaster(…)",
+        )
 
 
 def _forecasts(

@@ -20,8 +20,8 @@ from wayeb_py.forecast.counts import EDGES_MS, Counts, bins_of, fold_of
 from wayeb_py.forecast.forecaster import Forecaster
 from wayeb_py.forecast.learn import Learner
 from wayeb_py.forecast.model import Model, fit, from_json, load_model, save_model, to_json
-from wayeb_py.forecast.symbols import SymbolReader, Walk
 from wayeb_py.forecast.tables import ForecastTables, Horizon, grid_error, make_tables
+from wayeb_py.forecast.words.symbols import SymbolReader, Walk
 from wayeb_py.run.forecasts import automata_of, forecast, learn
 
 STREAM = """\
@@ -84,7 +84,7 @@ class Recorder:
 
     def __init__(self, patterns: CompiledPatterns) -> None:
         automata = automata_of(patterns)
-        self.readers = [SymbolReader(automaton, patterns) for automaton in automata]
+        self.readers = [SymbolReader.of(automaton, patterns) for automaton in automata]
         self.walks = [Walk(automaton.next_state) for automaton in automata]
         self.seen: dict[str, list[tuple[int, int, int, int, bool, bool]]] = {a.name: [] for a in automata}
 
@@ -268,7 +268,7 @@ def test_files_in_disorder_give_the_same_models_and_forecasts(patterns: wayeb_py
     ("text", "message"),
     [
         ('pattern P := (k = "a") ; silence 1 min', "ends in a silence"),
-        ("pattern P for each pair a, b in vehicles within 1 km fresh 10 min := (distance(a, b) < 1 m)", "about pairs"),
+        ("pattern P := (any) as y ; (x > y.x) within 5 min", "ask for other events of the match"),
     ],
 )
 def test_what_has_no_forecasts_is_refused_with_the_reason(text: str, message: str) -> None:

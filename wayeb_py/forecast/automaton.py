@@ -10,6 +10,7 @@ make another alphabet for each window.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -39,6 +40,7 @@ class DetectingAutomaton:
     detects: Bool  # [state]
     has_time_window: bool  # where it has, `detects` is that of the pattern without its window
     plan: ForEachPlan | None = None  # of a pattern `for each` place: the symbols of places near and far
+    pair: m.EachPair | None = None  # of a pattern over pairs
 
     @property
     def n_states(self) -> int:
@@ -50,12 +52,13 @@ class DetectingAutomaton:
 
     def symbol_texts(self) -> list[str]:
         """The events that each symbol stands for, in the words of the pattern."""
-        return symbol_texts(self.axes, self.symbol_of_cell, self.n_symbols)
+        names = ("a", "b") if self.pair is None else self.pair.variables
+        return symbol_texts(self.axes, self.symbol_of_cell, self.n_symbols, names)
 
 
 def detecting_automaton(pattern: m.Pattern, compiled: CompiledPattern, limits: Limits) -> DetectingAutomaton:
-    """The automaton of a pattern of one entity, or of one entity and each place; UsageError for other patterns,
-    LimitError for one that is too large."""
+    """The automaton of a pattern of one entity, of one entity and each place, or of a pair; UsageError for other
+    patterns, LimitError for one that is too large."""
     _refuse(pattern)
     window = pattern.window
     if window is not None and window.events is not None:
@@ -78,14 +81,23 @@ def detecting_automaton(pattern: m.Pattern, compiled: CompiledPattern, limits: L
     smallest = minimize(Dfa(tracker.next_state, tracker.start != 0))
     return DetectingAutomaton(
         pattern.name,
-        compiled.fingerprint,
+        _fingerprint(pattern, compiled),
         walked.axes,
         walked.symbol_of_cell,
         np.ascontiguousarray(smallest.next_state),
         smallest.accepting,
         window is not None and window.seconds is not None,
         plan,
+        pattern.pair,
     )
+
+
+def _fingerprint(pattern: m.Pattern, compiled: CompiledPattern) -> str:
+    """A digest of the pattern, and of what makes the words of pairs: other encounters follow other chains."""
+    if pattern.pair is None:
+        return compiled.fingerprint
+    search = repr(replace(pattern.pair, variables=("a", "b")))
+    return hashlib.sha256(f"{compiled.fingerprint} {search}".encode()).hexdigest()[:32]
 
 
 def _plan(pattern: m.Pattern, compiled: CompiledPattern, walked: CompiledPattern) -> ForEachPlan:

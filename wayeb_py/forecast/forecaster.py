@@ -3,7 +3,7 @@ has reached."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -19,37 +19,93 @@ from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.engine.stepping.steppers import Found
 from wayeb_py.engine.values import Chunk
 from wayeb_py.forecast.kernels import IN_EVENTS, IN_TIME, ForecastColumns, LookedUp, make_rows
-from wayeb_py.forecast.place_words import PlaceReader, PlaceWalk
-from wayeb_py.forecast.symbols import SymbolReader, Walk
 from wayeb_py.forecast.tables import ForecastTables
+from wayeb_py.forecast.words.place_words import PlaceReader, PlaceWalk
+from wayeb_py.forecast.words.symbols import SymbolReader, Walk
 
 ENOUGH_ROWS = 1 << 14
 NAMES = pa.dictionary(pa.int32(), pa.string())  # few of them, in many rows
 
 
-def forecast_schema(key: pa.DataType, time: pa.DataType, has_places: bool) -> pa.Schema:
-    """The columns of a forecast, for events with keys and times of these types; `place` where patterns are for each."""
+def forecast_schema(
+    key: pa.DataType, time: pa.DataType, has_places: bool = False, has_pairs: bool = False
+) -> pa.Schema:
+    """The columns of a forecast, for events with keys and times of these types: `place` where patterns are for each,
+    `other` where they are over pairs."""
     return pa.schema(
         [
             ("pattern", NAMES), *([("place", pa.string())] if has_places else []),
-            ("entity", key), ("ts", time), ("seq", pa.int64()), ("probability", pa.float64()),
+            ("entity", key), *([("other", key)] if has_pairs else []),
+            ("ts", time), ("seq", pa.int64()), ("probability", pa.float64()),
             ("from", time), ("until", time), ("from_events", pa.int64()), ("until_events", pa.int64()),
             ("horizon", NAMES),
         ]
     )  # fmt: skip
 
 
+class ForecastRows:
+    """What models say becomes columns, whoever walks through their nodes; `tables` are all that are forecast, by
+    number."""
+
+    def __init__(self, tables: Sequence[ForecastTables]) -> None:
+        self.tables = tables
+        self.names = pa.array([own.model.automaton.name for own in tables], pa.string())
+        self.horizons = pa.array([own.horizon.text for own in tables], pa.string())
+        self._in_time = np.array([own.horizon.seconds is not None for own in tables], dtype=np.uint8)
+        self._table: tuple[int, I64, I64] | None = None  # ticks per second, the tables of all, where each begins
+
+    def columns(
+        self, numbers: Sequence[int], parts: Sequence[tuple[I32, I32, I64]], ts: I64, entity: I32, seq: I64,
+        ticks_per_s: int, has_places: bool = False,
+    ) -> ForecastColumns:  # fmt: skip
+        """The rows of a chunk at which some models have forecasts, with their nodes and places, become columns: in the
+        order of events, and of the models at one event."""
+        if self._table is None or self._table[0] != ticks_per_s:
+            tables = [node_table(own, ticks_per_s) for own in self.tables]
+            first = np.cumsum([0, *(len(table) // 3 for table in tables)])
+            self._table = ticks_per_s, np.concatenate(tables), first
+        _, table, first = self._table
+        own = np.array(numbers, dtype=np.int32)
+        looked_up = LookedUp(
+            np.concatenate([row for row, _, _ in parts]), np.concatenate([node for _, node, _ in parts]),
+            np.concatenate([place for _, _, place in parts]) if has_places else np.zeros(0, dtype=np.int64),
+            np.cumsum([0, *(len(row) for row, _, _ in parts)]), np.zeros(len(parts), dtype=np.int64), own,
+            self._in_time[own], first[own], table, table.view(np.float64),
+        )  # fmt: skip
+        longs, n = np.int64, len(looked_up.row)
+        made = ForecastColumns(
+            reused_memory(n, np.int32), reused_memory(n if has_places else 0, longs), reused_memory(n, np.int32),
+            reused_memory(n, longs), reused_memory(n, longs), reused_memory(n, np.float64),
+            reused_memory(n, longs), reused_memory(n, longs), reused_memory(n, np.uint8),
+        )  # fmt: skip
+        make_rows(ts, entity, seq, tuple(looked_up), tuple(made))
+        return made
+
+    def spans(self, made: ForecastColumns, times: Callable[[I64], pa.Array]) -> list[pa.Array]:
+        """Where intervals begin and end, in time and in events."""
+        return [
+            *(_where(times(ends), made.mark, IN_TIME) for ends in (made.first, made.last)),
+            *(_where(pa.array(ends), made.mark, IN_EVENTS) for ends in (made.first, made.last)),
+        ]
+
+
 class Forecaster:
     """Makes forecasts of some patterns, over the events that one recogniser reads; those below `at_least` are left
-    out."""
+    out. `rows` knows all that are forecast, where these are only some."""
 
-    def __init__(self, patterns: CompiledPatterns, tables: Sequence[ForecastTables], at_least: float = 0.0) -> None:
-        self._one = [OneForecast(patterns, own, at_least, number) for number, own in enumerate(tables)]
-        self._names = pa.array([own.model.automaton.name for own in tables], pa.string())
-        self._horizons = pa.array([own.horizon.text for own in tables], pa.string())
+    def __init__(
+        self,
+        patterns: CompiledPatterns,
+        tables: Sequence[ForecastTables],
+        at_least: float = 0.0,
+        rows: ForecastRows | None = None,
+    ) -> None:
+        self._rows = ForecastRows(tables) if rows is None else rows
+        every = self._rows.tables
+        numbers = [next(i for i, other in enumerate(every) if other is own) for own in tables]
+        self._one = [OneForecast(patterns, every[number], at_least, number) for number in numbers]
         # Of chunks with few forecasts, with time, entity and number: a batch of rows costs by its columns.
         self._gathered: list[ForecastColumns] = []
-        self._table: tuple[int, I64, I64] | None = None  # ticks per second, the tables of all, where each begins
         self.has_places = any(own.model.automaton.plan is not None for own in tables)
         for one in self._one:
             one.beside_places = self.has_places
@@ -57,7 +113,6 @@ class Forecaster:
         self._binding: Binding | None = None
         self._waiting: list[pa.RecordBatch] = []
         self.schema: pa.Schema | None = None
-        self.n_events = 0
 
     def watch(self, binding: Binding, cohort: Cohort, chunk: Chunk, found: list[Found], rows: Rows, begin: int) -> None:
         """Makes the forecasts of a chunk."""
@@ -71,36 +126,13 @@ class Forecaster:
         if self._binding is not binding:
             self._make_rows()
             self._binding = binding
-        self._gathered.append(self._columns(own, parts, chunk, n))
+        numbers = [one.number for one in own]
+        self._gathered.append(
+            self._rows.columns(numbers, parts, chunk.ts, chunk.entity, chunk.seq, chunk.ticks_per_s, self.has_places)
+        )
         self._n_gathered += n
         if self._n_gathered >= ENOUGH_ROWS:
             self._make_rows()
-
-    def _columns(
-        self, own: list[OneForecast], parts: list[tuple[I32, I32, I64]], chunk: Chunk, n: int
-    ) -> ForecastColumns:
-        """What was looked up becomes columns, in the order of events, and of the patterns at one event."""
-        if self._table is None or self._table[0] != chunk.ticks_per_s:
-            tables = [one.table(chunk.ticks_per_s) for one in self._one]
-            first = np.cumsum([0, *(len(table) // 3 for table in tables)])
-            self._table = chunk.ticks_per_s, np.concatenate(tables), first
-        _, table, first = self._table
-        numbers = np.array([one.number for one in own], dtype=np.int32)
-        looked_up = LookedUp(
-            np.concatenate([row for row, _, _ in parts]), np.concatenate([node for _, node, _ in parts]),
-            np.concatenate([place for _, _, place in parts]) if self.has_places else np.zeros(0, dtype=np.int64),
-            np.cumsum([0, *(len(row) for row, _, _ in parts)]), np.zeros(len(parts), dtype=np.int64), numbers,
-            np.array([one.tables.horizon.seconds is not None for one in own], dtype=np.uint8), first[numbers],
-            table, table.view(np.float64),
-        )  # fmt: skip
-        longs, n_placed = np.int64, n if self.has_places else 0
-        made = ForecastColumns(
-            reused_memory(n, np.int32), reused_memory(n_placed, longs), reused_memory(n, np.int32),
-            reused_memory(n, longs), reused_memory(n, longs), reused_memory(n, np.float64),
-            reused_memory(n, longs), reused_memory(n, longs), reused_memory(n, np.uint8),
-        )  # fmt: skip
-        make_rows(chunk.ts, chunk.entity, chunk.seq, tuple(looked_up), tuple(made))
-        return made
 
     def bind(self, binding: Binding) -> None:
         """Learns the types of keys and times."""
@@ -131,26 +163,16 @@ class Forecaster:
             made = ForecastColumns._make(np.concatenate(arrays) for arrays in zip(*gathered, strict=True))
         which = pa.array(made.which)
         arrays = [
-            pa.DictionaryArray.from_arrays(which, self._names),
+            pa.DictionaryArray.from_arrays(which, self._rows.names),
             *([binding.rows.place_names(made.place)] if self.has_places else []),
             binding.entities.keys(made.entity),
             binding.rows.times(made.ts),
             pa.array(made.seq),
             pa.array(made.probability),
-            *_spans(binding, made),
-            pa.DictionaryArray.from_arrays(which, self._horizons),
+            *self._rows.spans(made, binding.rows.times),
+            pa.DictionaryArray.from_arrays(which, self._rows.horizons),
         ]
         self._waiting.append(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
-
-
-def _spans(binding: Binding, made: ForecastColumns) -> list[pa.Array]:
-    """Where intervals begin and end, in time and in events."""
-    n = len(made.ts)
-    times, numbers = binding.rows.times, pa.array
-    return [
-        *(_where(times(ends), made.mark, IN_TIME) for ends in (made.first, made.last)),
-        *(_where(numbers(ends), made.mark, IN_EVENTS) for ends in (made.first, made.last)),
-    ] if n else []
 
 
 class OneForecast:
@@ -160,7 +182,7 @@ class OneForecast:
         self.tables, self.number = tables, number
         self.beside_places = False
         self._n_nodes = tables.probability.shape[1]
-        self.reader = SymbolReader(tables.model.automaton, patterns)
+        self.reader = SymbolReader.of(tables.model.automaton, patterns)
         self.walk = Walk(tables.nodes.next_node)
         self.walk.mark_likely(tables.probability >= at_least)
         self.places: tuple[PlaceReader, PlaceWalk] | None = None
@@ -199,22 +221,22 @@ class OneForecast:
         first = binding.rows.first_place(self.reader.runnable)
         return placed.row[at], node[at], first + placed.place[at].astype(np.int64)
 
-    def table(self, ticks_per_s: int) -> I64:
-        """Probability, and where the interval begins and ends, of all classes and nodes, by their bits."""
-        tables, horizon = self.tables, self.tables.horizon
-        first, last = tables.first, tables.last
-        if horizon.seconds is not None:
-            lower, upper = interval_ticks(first, last, horizon.seconds, ticks_per_s, horizon.n_steps)
-            first, last = np.where(first < 0, -1, lower), np.where(first < 0, -1, upper)
-        bits = np.ascontiguousarray(tables.probability, dtype=np.float64).view(np.int64)
-        found: I64 = np.stack([part.reshape(-1) for part in (bits, first, last)], axis=1).reshape(-1)
-        return found
-
     def _classes(self, column: pa.Array) -> I64:
         coded = column.cast(pa.string()).fill_null("").dictionary_encode()
         numbers = np.array([self._class_of.get(text, 0) for text in coded.dictionary.to_pylist()], dtype=np.int64)
         codes: I64 = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         return numbers[codes]
+
+
+def node_table(tables: ForecastTables, ticks_per_s: int) -> I64:
+    """Probability, and where the interval begins and ends, of all classes and nodes, by their bits."""
+    first, last, horizon = tables.first, tables.last, tables.horizon
+    if horizon.seconds is not None:
+        lower, upper = interval_ticks(first, last, horizon.seconds, ticks_per_s, horizon.n_steps)
+        first, last = np.where(first < 0, -1, lower), np.where(first < 0, -1, upper)
+    bits = np.ascontiguousarray(tables.probability, dtype=np.float64).view(np.int64)
+    found: I64 = np.stack([part.reshape(-1) for part in (bits, first, last)], axis=1).reshape(-1)
+    return found
 
 
 def interval_ticks(first: I64, last: I64, seconds: Fraction, ticks_per_s: int, n_steps: int) -> tuple[I64, I64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -12,15 +13,23 @@ from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.engine.arrival.reorder import Rows
 from wayeb_py.engine.binding import Binding
 from wayeb_py.engine.stepping.cohort import Cohort
+from wayeb_py.engine.stepping.pooled_lists import grown
 from wayeb_py.engine.stepping.steppers import Found
 from wayeb_py.engine.values import Chunk
+from wayeb_py.engine.watcher import WatchedWords
 from wayeb_py.errors import LimitError
 from wayeb_py.forecast.automaton import DetectingAutomaton
-from wayeb_py.forecast.counts import EDGES_MS, N_FOLDS, Context, Counts, bins_of, fold_of
+from wayeb_py.forecast.counts import EDGES_MS, N_FOLDS, Context, Counts, bins_of, fold_of, folds_of_pairs
 from wayeb_py.forecast.kernels import BEGINS, ENDS, KNOWN
-from wayeb_py.forecast.place_words import PlaceReader, PlaceWalk
-from wayeb_py.forecast.symbols import SymbolReader, Walk
+from wayeb_py.forecast.words.pair_words import ByWords, EntityDigests
+from wayeb_py.forecast.words.place_words import PlaceReader, PlaceWalk
+from wayeb_py.forecast.words.symbols import SymbolReader, Walk
 from wayeb_py.kernels.ticks import NEVER
+
+if TYPE_CHECKING:  # most patterns are of single entities, and the kernels of pairs are many
+    from wayeb_py.engine.pairs.merge import PairingEvents
+    from wayeb_py.engine.pairs.operator import PairOperator
+    from wayeb_py.engine.pairs.values import PairChunk
 
 MOST_ENTRIES = 1 << 20  # size of the table that follows the last symbols
 USUAL_ORDER = 3
@@ -97,7 +106,7 @@ class Learner:
 
 class _OnePattern:
     def __init__(self, automaton: DetectingAutomaton, patterns: CompiledPatterns, order: int | None) -> None:
-        self.reader = SymbolReader(automaton, patterns)
+        self.reader = SymbolReader.of(automaton, patterns)
         self.counting = Counting(automaton, order)
         self._places: PlaceCounting | None = None
         if automaton.plan is not None:
@@ -173,6 +182,11 @@ class Counting:
         accepts = self.automaton.detects[state]
         np.add.at(self._matches, (state[accepts], is_detected[accepts]), 1)
 
+    def end_words(self, which: I32, fold: I64) -> None:
+        """Counts that words, by their numbers, are over; these may then be those of others."""
+        self.count_ends(self._contexts.node_of[which], np.zeros(len(which), dtype=np.int64), fold)
+        self._contexts.node_of[which] = 0
+
     def count_words(self, n: int) -> None:
         """Counts words that begin."""
         self._n_words += n
@@ -207,6 +221,53 @@ class Counting:
             code, digit = divmod(code, self.automaton.n_symbols + 1)
             digits.append(digit - 1)
         return tuple(reversed(digits[: self.order]))
+
+
+class PairLearner:
+    """Counts for some patterns over pairs, over the events that one operator reads.
+
+    A word of a pair is an encounter, and its end is counted: by an event of one of the two that is none of the pair, or
+    because no event could have continued it when the history ended.
+    """
+
+    def __init__(
+        self, operator: PairOperator, automata: Sequence[DetectingAutomaton], order: int | None = None
+    ) -> None:
+        self._counting = [Counting(automaton, order) for automaton in automata]
+        self._by_words = ByWords(operator, dict(enumerate(automata)), self._counting.__getitem__)
+        self._digests = EntityDigests(operator)
+        self._folds: dict[WatchedWords, I64] = {}  # [word]
+
+    def watch(self, words: WatchedWords, chunk: PairChunk, found: list[Found]) -> None:
+        """Counts a chunk."""
+        folds = self._folds.get(words, np.zeros(0, dtype=np.int64))
+        if len(folds) < len(words.count):
+            folds = self._folds[words] = grown(folds, len(words.count), 0)
+        begin = chunk.entity[chunk.fresh != 0]
+        digests = self._digests.all()
+        folds[begin] = folds_of_pairs(digests[words.a[begin]], digests[words.b[begin]])
+        no_classes = np.zeros(len(chunk.ts), dtype=np.int64)
+        for _, reader, counting in self._by_words.of(words):
+            symbols = reader.symbols(words.cohort, chunk)
+            is_detected = np.zeros(len(symbols), dtype=np.int64)
+            is_detected[reader.detected_rows(found)] = 1
+            counting.add(symbols, is_detected, chunk, folds, no_classes, len(folds))
+
+    def end(self, words: WatchedWords, which: I32) -> None:
+        """Counts words that are over."""
+        for _, _, counting in self._by_words.of(words):
+            counting.end_words(which, self._folds[words][which])
+
+    def place(self, part: PairingEvents) -> None:
+        """Counts do not depend on it."""
+
+    def settle(self, rank: I64) -> None:
+        """Counts do not depend on it."""
+
+    def counts(self) -> list[Counts]:
+        """What was counted so far, for each pattern."""
+        folds = (self._digests.all() % np.uint64(N_FOLDS)).astype(np.int64)
+        return [counting.counts([""], folds) for counting in self._counting]
 
 
 class PlaceCounting:

@@ -132,6 +132,11 @@ def grid_error(model: Model, horizon: Horizon) -> float:
     return float(np.maximum(highest - mean, mean - lowest).max())
 
 
+def without_rules(patterns: CompiledPatterns) -> CompiledPatterns:
+    """The patterns alone: nothing is forecast of rules, and nothing that is forecast reads them."""
+    return patterns.select(patterns.names) if patterns.meaning.rules else patterns
+
+
 def reading_also(patterns: CompiledPatterns, *columns: str | None) -> CompiledPatterns:
     """The patterns, whose events must have these columns as well."""
     known = {need.column for need in patterns.needs}

@@ -8,34 +8,39 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 import pyarrow as pa
 
 from wayeb_py.engine.arrival.tie_order import Disorder
-from wayeb_py.engine.entity_recogniser import EntityRecogniser
-from wayeb_py.engine.watcher import Watcher
+from wayeb_py.engine.entity_recogniser import Aside, EntityRecogniser
+from wayeb_py.engine.recogniser import Order, Recogniser
+from wayeb_py.engine.watcher import PairWatcher, Watcher
 from wayeb_py.errors import UsageError
 from wayeb_py.files.formats.block import values_of_rows
-from wayeb_py.files.output.set_aside import DEFAULT_LIMIT, Aside
+from wayeb_py.files.output.set_aside import DEFAULT_LIMIT
+from wayeb_py.files.output.set_aside import Aside as SetAside
 from wayeb_py.files.output.whole_file import write_whole
 from wayeb_py.files.output.write import find_output_file, open_output
 from wayeb_py.forecast.automaton import DetectingAutomaton, detecting_automaton
 from wayeb_py.forecast.evaluation.evaluate import Evaluation, Split, evaluate
 from wayeb_py.forecast.evaluation.page import render_page
 from wayeb_py.forecast.evaluation.trials import TrialCollector
-from wayeb_py.forecast.forecaster import Forecaster
-from wayeb_py.forecast.learn import Learner
+from wayeb_py.forecast.learn import Learner, PairLearner
 from wayeb_py.forecast.model import Model, fit, load_model, save_model
-from wayeb_py.forecast.tables import ForecastTables, Horizon, make_tables, reading_also
+from wayeb_py.forecast.operator import ForecastOperator
+from wayeb_py.forecast.tables import ForecastTables, Horizon, make_tables, reading_also, without_rules
+from wayeb_py.forecast.words.pair_words import pairs_of
 from wayeb_py.run.sources import Paths, Sources, paths_by_stream, refuse_own_input
+from wayeb_py.tally import Tally
 
 if TYPE_CHECKING:
     from wayeb_py.compiler.patterns import CompiledPatterns
+    from wayeb_py.engine.pairs.operator import PairOperator
 
 
 @dataclass(slots=True)
@@ -62,7 +67,7 @@ def automata_of(patterns: CompiledPatterns) -> list[DetectingAutomaton]:
 
 def learn(
     patterns: CompiledPatterns,
-    paths: Paths,
+    paths: Paths | Mapping[str, Paths],
     out: str | os.PathLike[str],
     *,
     order: int | None = None,
@@ -70,23 +75,55 @@ def learn(
     since_s: Fraction | None = None,
     until_s: Fraction | None = None,
 ) -> tuple[list[Model], ForecastSummary]:
-    """Learns a model of each pattern from the events of the paths, and writes them into the folder `out`."""
+    """Learns a model of each pattern from the events of the paths, and writes them into the folder `out`.
+
+    Where the file has several streams, `paths` maps their names to paths.
+    """
     automata = automata_of(patterns)
+    if by is not None:
+        refuse_classes(patterns, by)
     patterns = reading_also(patterns, by)
-    learners: list[Learner] = []
+    learners: list[Learner | PairLearner] = []
+    learnt: list[DetectingAutomaton] = []
 
-    def begin() -> Learner:
-        learners[:] = [Learner(patterns, automata, order, by)]
-        return learners[0]
+    def begin(orders: Orders) -> Recogniser:
+        learners.clear()
+        learnt.clear()
 
-    summary = watch_files(patterns, paths, begin, lambda: None, since_s, until_s)
+        def of_stream(own: CompiledPatterns) -> Watcher:
+            learnt.extend(chosen := [one for one in automata if one.name in own.names])
+            learners.append(learner := Learner(own, chosen, order, by))
+            return learner
+
+        def of_pairs(operator: PairOperator) -> PairWatcher:
+            learnt.extend(chosen := [one for one in automata if one.pair is not None])
+            learners.append(learner := PairLearner(operator, chosen, order))
+            return learner
+
+        return watched(patterns, orders, of_stream, of_pairs)
+
+    summary = watch_files(patterns, paths, begin, lambda _: None, since_s, until_s)
     if not summary.events:
         raise UsageError("there is nothing to learn from: the history has no events", hint="look at --data and --since")
-    models = [fit(automaton, own, by) for automaton, own in zip(automata, learners[0].counts(), strict=True)]
+    counted = [own for learner in learners for own in learner.counts()]
+    counts_of = {automaton.name: own for automaton, own in zip(learnt, counted, strict=True)}
+    models = [fit(automaton, counts_of[automaton.name], by) for automaton in automata]
     for model in models:
         save_model(model, Path(out))
     summary.out = os.fspath(out)
     return models, summary
+
+
+def refuse_classes(patterns: CompiledPatterns, by: str) -> None:
+    """Raises UsageError where a class of events does not say which of two entities, or streams, it is about."""
+    pairs = [pattern.name for pattern in patterns.meaning.patterns[: patterns.n_reported] if pattern.pair is not None]
+    if pairs or len(patterns.meaning.streams) > 1:
+        raise UsageError(
+            f"`{by}` of which of the two? `{pairs[0]}` is over pairs, and a class is that of one entity"
+            if pairs
+            else f"`{by}` of which stream? A class is that of the entities of one, and this file has several",
+            hint="learn without --by, or choose other patterns with --pattern",
+        )
 
 
 def load_tables(
@@ -100,7 +137,7 @@ def load_tables(
 def forecast(
     patterns: CompiledPatterns,
     tables: Sequence[ForecastTables],
-    paths: Paths,
+    paths: Paths | Mapping[str, Paths],
     out: str | os.PathLike[str],
     *,
     at_least: float = 0.0,
@@ -112,30 +149,30 @@ def forecast(
     target = find_output_file(out, "forecasts")
     if target.format not in ("parquet", "csv", "ndjson"):
         raise UsageError("forecasts are rows without a position", hint="write .parquet, .csv or .ndjson")
-    refuse_own_input(target, paths)
+    for own in paths_by_stream(patterns, paths).values():
+        refuse_own_input(target, own)
     found: Counter[str] = Counter()
-    state: dict[str, Forecaster] = {}
     output = open_output(target, held=True)
+    schema: list[pa.Schema] = []
 
-    def begin() -> Forecaster:
+    def begin(orders: Orders) -> ForecastOperator:
         nonlocal output
         output.discard()
         output = open_output(target, held=True)
         output.open()
         found.clear()
-        state["now"] = Forecaster(patterns, tables, at_least)
-        return state["now"]
+        return ForecastOperator(patterns, tables, at_least=at_least, order=orders)
 
-    def take() -> None:
-        table = state["now"].take()
-        if table is not None and table.num_rows:
+    def take(table: pa.Table) -> None:
+        schema[:] = [table.schema]
+        if table.num_rows:
             output.write(table)
             found.update(dict(_counted(table)))
 
     try:
         summary = watch_files(patterns, paths, begin, take, since_s, until_s)
-        if not found and (schema := state["now"].schema) is not None:
-            output.write(schema.empty_table())
+        if not found and schema:
+            output.write(schema[0].empty_table())
         output.commit()
     finally:
         output.discard()
@@ -145,7 +182,7 @@ def forecast(
 
 def evaluate_files(
     patterns: CompiledPatterns,
-    paths: Paths,
+    paths: Paths | Mapping[str, Paths],
     horizons: Sequence[tuple[str, Horizon, float]],
     page: Path,
     *,
@@ -162,11 +199,11 @@ def evaluate_files(
             )
     collectors: list[TrialCollector] = []
 
-    def begin() -> TrialCollector:
+    def begin(orders: Orders) -> Recogniser:
         collectors[:] = [TrialCollector(patterns, automata_of(patterns))]
-        return collectors[0]
+        return watched(patterns, orders, lambda _: collectors[0], lambda _: collectors[0])
 
-    watch_files(patterns, paths, begin, lambda: None, since_s, until_s)
+    watch_files(patterns, paths, begin, lambda _: None, since_s, until_s)
     trials = {own.automaton.name: own for own in collectors[0].trials()}
     if not trials:
         raise UsageError("there is nothing to evaluate: there are no events", hint="look at --data and --since")
@@ -190,57 +227,85 @@ def _counted(table: pa.Table) -> list[tuple[str, int]]:
     return [(one["values"].as_py(), one["counts"].as_py()) for one in counts]
 
 
-def require_one_stream(patterns: CompiledPatterns) -> None:
-    """Raises UsageError where a file has several streams."""
-    if len(patterns.meaning.streams) > 1:
-        raise UsageError(
-            f"this file has {len(patterns.meaning.streams)} streams, and forecasts are of the patterns of one",
-            hint="put the patterns and their stream into a file of their own",
-        )
+Orders = dict[str, Order]
+
+
+def watched(
+    patterns: CompiledPatterns,
+    orders: Orders,
+    of_stream: Callable[[CompiledPatterns], Watcher],
+    of_pairs: Callable[[PairOperator], PairWatcher],
+) -> Recogniser:
+    """A recogniser whose patterns of single entities, and those over pairs, are each watched."""
+    recogniser = Recogniser(without_rules(patterns), order=orders)
+    for name, part in recogniser.patterns.by_stream.items():
+        operator = recogniser.of(name)
+        if part.single.names:
+            assert isinstance(operator, EntityRecogniser)
+            operator.watcher = of_stream(part.single)
+    operator_of_pairs = pairs_of(recogniser)
+    if operator_of_pairs is not None:
+        operator_of_pairs.watcher = of_pairs(operator_of_pairs)
+    return recogniser
 
 
 def watch_files(
     patterns: CompiledPatterns,
-    paths: Paths,
-    begin: Callable[[], Watcher],
-    take: Callable[[], None],
+    paths: Paths | Mapping[str, Paths],
+    begin: Callable[[Orders], Reads],
+    take: Callable[[Any], None],
     since_s: Fraction | None,
     until_s: Fraction | None,
 ) -> ForecastSummary:
-    """Feeds the events of the paths to a watcher, in order; `begin` makes one for each attempt, and `take` is called
-    after each batch."""
-    require_one_stream(patterns)
-    by_stream = paths_by_stream(patterns, paths)
+    """Feeds the events of the paths to what `begin` makes for each attempt, in order; `take` gets what each batch
+    gives."""
     sources = Sources(
-        patterns, by_stream, since_s=since_s, until_s=until_s, threads=1, before=lambda _: None, on_progress=None
-    )
+        patterns, paths_by_stream(patterns, paths), since_s=since_s, until_s=until_s, threads=1,
+        before=lambda _: None, on_progress=None,
+    )  # fmt: skip
+    in_order = sources.in_order
+    orders: Orders = {name: "sorted" if name in in_order else "arrival" for name in sources.readers}
     try:
-        return _attempt(patterns, sources, begin(), take, sorted_on_disk=False)
+        return _attempt(sources, begin(orders), take, ())
     except Disorder:
-        return _attempt(patterns, sources, begin(), take, sorted_on_disk=True)
+        return _attempt(sources, begin(orders), take, in_order)
+
+
+class Reads(Protocol):
+    """Reads the batches of streams: a recogniser, or an operator of forecasts."""
+
+    @property
+    def aside(self) -> Aside: ...
+
+    @property
+    def counts(self) -> Tally: ...
+
+    @property
+    def behind(self) -> str: ...
+
+    def bind(self, schema: pa.Schema, stream: str | None = None) -> Any: ...
+
+    def feed(self, events: pa.RecordBatch, stream: str | None = None) -> Any: ...
+
+    def finish(self) -> Any: ...
 
 
 def _attempt(
-    patterns: CompiledPatterns, sources: Sources, watcher: Watcher, take: Callable[[], None], sorted_on_disk: bool
+    sources: Sources, reads: Reads, take: Callable[[Any], None], sorted_on_disk: Collection[str]
 ) -> ForecastSummary:
-    ((name, part),) = patterns.by_stream.items()
-    in_order = sources.in_order
-    recogniser = EntityRecogniser(part.single, order="sorted" if in_order else "arrival", needs=part.needs)
-    recogniser.watcher = watcher
-    recogniser.bind(sources.readers[name].schema)
-    aside = Aside(None, DEFAULT_LIMIT)
-    events = sources.batches(aside, lambda: name, in_order if sorted_on_disk else ())
+    for name, reader in sources.readers.items():
+        reads.bind(reader.schema, name)
+    aside = SetAside(None, DEFAULT_LIMIT)
+    events = sources.batches(aside, lambda: reads.behind, sorted_on_disk)
     try:
-        for _, batch in events:
-            recogniser.feed(batch)
-            take()
-            for reason, rows in recogniser.aside:
+        for name, batch in events:
+            take(reads.feed(batch, name))
+            for reason, rows in reads.aside:
                 aside.add_rows(reason, values_of_rows(rows))
-            recogniser.aside.clear()
+            reads.aside.clear()
     finally:
         events.close()  # type: ignore[attr-defined]
-    recogniser.finish()
-    take()
+    take(reads.finish())
     aside.settle()
-    counts = recogniser.counts
+    counts = reads.counts
     return ForecastSummary(counts.events, counts.entities, counts.late, aside.n_bad)

@@ -49,6 +49,7 @@ from wayeb_py.engine.rows.detection_schema import DetectionSchema
 from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.engine.values import Values
+from wayeb_py.engine.watcher import PairWatcher
 from wayeb_py.pairs.meetings import Meetings
 
 _ROLES: tuple[m.Role, m.Role] = ("a", "b")
@@ -90,6 +91,7 @@ class PairOperator:
         streams = {name for each in self._by_search for name in each.streams}
         self._streams = [stream for stream in patterns.meaning.streams if (stream.name or "") in streams]
         self.bound: PairBinding | None = None
+        self.watcher: PairWatcher | None = None  # given before the first event
         self._reached_s: Mapping[str, Fraction] = {}  # the greatest time that has arrived of each stream
         self._schemas: dict[int, pa.Schema] = {}
         self._read: dict[int, Entities] = {}  # the numbering of the entities of the events that come
@@ -163,6 +165,9 @@ class PairOperator:
         bound = self.bound
         if bound is None:
             return self.nothing()
+        if self.watcher is not None:
+            for words in bound.words:
+                words.end_over()
         episodes = bound.schema.episodes([(words, one) for words in bound.words for one in self._told(words.finish())])
         return self._with(Detections(bound.schema.detections([], NO_RANKS), episodes),
                           bound.silences.finish(self._reached_s))  # fmt: skip
@@ -297,10 +302,13 @@ class PairOperator:
         closed: list[tuple[PairWords, PairEpisode]] = []
         for words in bound.words:
             words.meetings.grow(self.n_entities)
+            words.watcher = self.watcher
             part = self._part(merged, words)
             pick = NewestPicker(bound.sources, words.sides, part.local)
             emit = partial(bound.schema.emitted, pick=pick) if self._episodes and self.patterns.emitted else None
             parts, episodes = words.feed(part.events, pick, self._pool, emit)
+            if self.watcher is not None:
+                self.watcher.place(part)
             rows = [FoundRows(one, part.places(one.row), pick) for one in parts]
             if sent is not None:
                 rows, silent = bound.silences.part(rows)
@@ -308,6 +316,8 @@ class PairOperator:
             found += rows
             closed += [(words, episode) for episode in self._told(episodes)]
         bound.silences.settle()
+        if self.watcher is not None:
+            self.watcher.settle(merged.rank)
         result = Detections(bound.schema.detections(found, merged.rank), bound.schema.episodes(closed))
         for source, entity in zip(bound.sources, merged.entities, strict=True):
             source.settle(entity)

@@ -27,6 +27,7 @@ from wayeb_py.engine.rows.episodes import ChunkDetections, Episode, EpisodeJoine
 from wayeb_py.engine.rows.measured_columns import MeasuredParts
 from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.engine.stepping.steppers import Found
+from wayeb_py.engine.watcher import PairWatcher
 from wayeb_py.growing_arrays import lengthened, widened
 from wayeb_py.kernels.arrival import ArrivedRows
 from wayeb_py.pairs import pair_word_kernels as kernels
@@ -94,6 +95,8 @@ class PairWords:
         self.part: Part = "all"
         self.owns: Callable[[I32, I32], Bool] | None = None  # which pairs are recognised here; all where it is None
         self._is_own: Bool = np.zeros(0, dtype=bool)  # [slot]
+        self.watcher: PairWatcher | None = None
+        self._now: int | None = None  # the time of the last event
 
     @property
     def count(self) -> I64:
@@ -140,8 +143,15 @@ class PairWords:
                 found += self._step(own, events, pick, pool, closed, emit)
         self.meetings.settle(events.entity)
         if len(events.ts):
-            self.meetings.sweep(int(events.ts[-1]))
+            self._now = int(events.ts[-1])
+            self.meetings.sweep(self._now)
         return found, self._settle(closed)
+
+    def end_over(self) -> None:
+        """Ends all words that no event from the last one's time on can continue, for who watches them."""
+        if self._now is not None:
+            self.meetings.sweep(self._now, at_once=True)
+            self._settle([])
 
     def _owned(self, met: Met, events: Events, owns: Callable[[I32, I32], Bool]) -> Met:
         """The events of pairs that are recognised here; the owner of a word is decided when it begins."""
@@ -153,6 +163,10 @@ class PairWords:
             self._is_own[met.slot[first]] = owns(a, b)
         kept = self._is_own[met.slot]
         return met if kept.all() else Met(*(getattr(met, name)[kept] for name in Met.__slots__))
+
+    def runnable_of(self, pattern: int) -> int | None:
+        """The number that a pattern of the file has among those that are stepped here; None where it is not."""
+        return next((number for number, names in enumerate(self._names) if pattern in names), None)
 
     def words_of(self, slots: npt.NDArray[np.signedinteger[Any]]) -> I32:
         """The words in these slots, one or both orders of each."""
@@ -181,7 +195,10 @@ class PairWords:
             over = set(words.tolist())
             closed += [self.joiner.open.pop(key) for key in list(self.joiner.open) if key[0] in over]
         told = [self._with_pair(episode) for episode in closed]
-        self.count[words[words < len(self.count)]] = 0
+        words = words[words < len(self.count)]
+        if self.watcher is not None and len(words):
+            self.watcher.end(self, words[self.count[words] > 0])
+        self.count[words] = 0
         self.meetings.release()
         return told
 
@@ -221,6 +238,8 @@ class PairWords:
             row=row, at=at, distance_m=distance_m, pick=pick,
         )  # fmt: skip
         parts = self.cohort.step(chunk, self.tail_ts, self.tail, pool, None if self.joiner is None else self._open)
+        if self.watcher is not None:
+            self.watcher.watch(self, chunk, parts)
         which = np.concatenate([np.zeros(0, np.int64), *(part.row for part in parts)])
         runnable = np.concatenate([np.zeros(0, np.int64), *(part.pattern for part in parts)])
         start_ts = np.concatenate([np.zeros(0, np.int64), *(part.start_ts for part in parts)])

@@ -114,8 +114,8 @@ class PairSchema:
         arrays = [
             self._pattern(found.pattern),
             pa.nulls(n, pa.string()),
-            self._key(pick.sides["a"], found.a),
-            self._key(pick.sides["b"], found.b),
+            self.key(pick.sides["a"], found.a),
+            self.key(pick.sides["b"], found.b),
             ts,
             pa.array(found.seq),
             self.times(found.start_ts),
@@ -162,8 +162,8 @@ class PairSchema:
             arrays = [
                 self._pattern(np.array([episode.pattern])),
                 pa.nulls(1, pa.string()),
-                self._key(words.sides[0], np.array([one.a], dtype=np.int32)),
-                self._key(words.sides[1], np.array([one.b], dtype=np.int32)),
+                self.key(words.sides[0], np.array([one.a], dtype=np.int32)),
+                self.key(words.sides[1], np.array([one.b], dtype=np.int32)),
                 self.times(np.array([episode.start_ts], dtype=np.int64)),
                 pa.array([episode.start_seq]),
                 self.times(np.array([episode.end_ts], dtype=np.int64)),
@@ -181,7 +181,8 @@ class PairSchema:
     def _pattern(self, numbers: I64) -> pa.Array:
         return pa.DictionaryArray.from_arrays(pa.array(numbers.astype(np.int32)), self._names)
 
-    def _key(self, place: int, entities: I32) -> pa.Array:
+    def key(self, place: int, entities: I32) -> pa.Array:
+        """The keys of entities of one source, in the type of all."""
         keys = self._keys(place, entities)
         return keys if keys.type == self.columns.key_type else keys.cast(self.columns.key_type)
 

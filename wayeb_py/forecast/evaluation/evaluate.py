@@ -19,8 +19,8 @@ from wayeb_py.forecast.evaluation.scores import IntervalScores, Scores, score, s
 from wayeb_py.forecast.evaluation.trials import Outcomes, Trials, outcomes
 from wayeb_py.forecast.learn import Counting
 from wayeb_py.forecast.model import Model, fit
-from wayeb_py.forecast.symbols import Walk
 from wayeb_py.forecast.tables import ForecastTables, Horizon, grid_error, make_tables
+from wayeb_py.forecast.words.symbols import Walk
 
 Split = Literal["entity", "time"]
 TIME_SHARE = 2 / 3

@@ -22,8 +22,8 @@ from wayeb_py.engine.values import Chunk
 from wayeb_py.errors import LimitError
 from wayeb_py.forecast.automaton import DetectingAutomaton
 from wayeb_py.forecast.counts import fold_of
-from wayeb_py.forecast.symbols import SymbolReader
 from wayeb_py.forecast.tables import Horizon
+from wayeb_py.forecast.words.symbols import SymbolReader
 
 MOST_EVENTS = 5_000_000
 
@@ -93,7 +93,7 @@ class TrialCollector:
     """Keeps the symbol of each event for each pattern."""
 
     def __init__(self, patterns: CompiledPatterns, automata: list[DetectingAutomaton]) -> None:
-        self._readers = [SymbolReader(automaton, patterns) for automaton in automata]
+        self._readers = [SymbolReader.of(automaton, patterns) for automaton in automata]
         self._parts: list[list[tuple[I32, Bool]]] = [[] for _ in automata]
         self._chunks: list[Chunk] = []
         self._folds: list[int] = []

@@ -10,7 +10,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wayeb_py.cli.event_files import read_data
 from wayeb_py.cli.option_values import read_instant
 from wayeb_py.cli.options import ChosenPatterns, CleanBy, Since, Until
 from wayeb_py.cli.pattern_options import PatternOptionsWithPlaces, select_patterns
@@ -38,8 +37,3 @@ class HistoryOptions:
         """The seconds at which the chosen events begin and end, as arguments of a run."""
         unit = patterns.meaning.stream.time_unit
         return {"since_s": read_instant(self.since, unit), "until_s": read_instant(self.until, unit)}
-
-
-def paths_of(patterns: Patterns, data: list[str]) -> list[str]:
-    """The paths of the events, of all streams."""
-    return [path for own in read_data(patterns, data).values() for path in own]

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wayeb_py.cli.commands.forecasts.chosen_history import HistoryOptions, paths_of
+from wayeb_py.cli.commands.forecasts.chosen_history import HistoryOptions
+from wayeb_py.cli.event_files import read_data
 from wayeb_py.cli.exit_codes import explained, misuse
 from wayeb_py.cli.option_groups import grouped
 from wayeb_py.cli.options import AsJson, PatternFiles, Quiet
@@ -79,7 +80,7 @@ def forecast_patterns(
         misuse("say which events: --data PATH for files, --source SOURCE for what arrives")
     if source is not None and (evaluate is not None or history.since is not None or history.until is not None):
         misuse("--source is for forecasts as events arrive: leave --evaluate, --since and --until out")
-    paths = paths_of(patterns, data or []) if source is None else []
+    paths = read_data(patterns, data or []) if source is None else {}
     if (model is None) == (evaluate is None):
         misuse("say which: --model DIR makes forecasts, --evaluate FILE.html learns and tries them")
     startup.spare_pandas()

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wayeb_py.cli.commands.forecasts.chosen_history import HistoryOptions, paths_of
+from wayeb_py.cli.commands.forecasts.chosen_history import HistoryOptions
+from wayeb_py.cli.event_files import read_data
 from wayeb_py.cli.exit_codes import explained
 from wayeb_py.cli.option_groups import grouped
 from wayeb_py.cli.options import AsJson, EventFiles, PatternFiles, Quiet
@@ -40,7 +41,7 @@ def learn_models(
 ) -> None:
     """Learn from a history how the events of each pattern follow each other, for `wayeb forecast`."""
     patterns = history.patterns(files, compiling)
-    paths = paths_of(patterns, data)
+    paths = read_data(patterns, data)
     startup.spare_pandas()
     from wayeb_py.run.forecasts import learn
 

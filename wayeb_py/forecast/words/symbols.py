@@ -24,14 +24,18 @@ from wayeb_py.growing_arrays import lengthened
 
 
 class SymbolReader:
-    """Encodes chunks for one pattern."""
+    """Encodes chunks for one pattern, which has a number among those that are stepped together."""
 
-    def __init__(self, automaton: DetectingAutomaton, patterns: CompiledPatterns) -> None:
-        self.automaton = automaton
+    def __init__(self, automaton: DetectingAutomaton, runnable: int) -> None:
+        self.automaton, self.runnable = automaton, runnable
         self._symbol_of_code = automaton.symbol_of_cell.ravel().astype(np.int32)
         self._coding: tuple[Cohort, Coder, I32] | None = None  # for the cohort that was read last
+
+    @classmethod
+    def of(cls, automaton: DetectingAutomaton, patterns: CompiledPatterns) -> SymbolReader:
+        """The reader of a pattern of one entity."""
         number = next(i for i, compiled in enumerate(patterns.compiled) if compiled.name == automaton.name)
-        self.runnable = next(i for i, runnable in enumerate(patterns.runnables) if number in runnable.patterns)
+        return cls(automaton, next(i for i, one in enumerate(patterns.runnables) if number in one.patterns))
 
     def is_of(self, cohort: Cohort) -> bool:
         """Whether the pattern belongs to a cohort."""

@@ -19,7 +19,7 @@ from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.engine.stepping.steppers import Found
 from wayeb_py.engine.values import Chunk
 from wayeb_py.forecast.kernels import ENDS, PlaceEvents, PlaceLists, follow_places, list_places
-from wayeb_py.forecast.symbols import Walk
+from wayeb_py.forecast.words.symbols import Walk
 from wayeb_py.growing_arrays import lengthened
 
 if TYPE_CHECKING:

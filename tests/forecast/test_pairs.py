@@ -1,0 +1,255 @@
+"""Forecasts of pairs: counts and probabilities are those of a plain loop over the words of pairs, as the definitions
+have them, however the events are cut, saved and restored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import wayeb_py
+from tests.oracle_several import (
+    PairEvent,
+    Pairing,
+    Sent,
+    pairs_of,
+    position_of,
+    put_in_order,
+    recognise_pairs,
+    words_of_pair,
+)
+from tests.pairs.forms import as_attributes
+from tests.pairs.scenes import STREAM, Scene
+from tests.pairs.test_operator import batch_of
+from wayeb_py.forecast.automaton import DetectingAutomaton
+from wayeb_py.forecast.counts import N_FOLDS, Counts, bins_of, digest_of
+from wayeb_py.forecast.model import load_model
+from wayeb_py.forecast.operator import ForecastOperator
+from wayeb_py.forecast.tables import ForecastTables, Horizon
+from wayeb_py.run.forecasts import forecast, learn, load_tables
+
+BLOCK = """\
+stream {} {{
+    key id
+    time t in s
+    position lon, lat
+    motion speed, course
+    attr speed number in m/s
+    attr course number in deg
+    attr x number
+}}
+"""
+WAYS = ["one stream", "ordered", "projected", "two streams"]
+
+
+def yes_or_no(holds: bool, yes: str, no: str) -> str:
+    return yes if holds else no
+
+
+def by_distance(word: list[PairEvent], k: int) -> str:
+    half_m = word[k].pairing.reach_m / 2
+    return yes_or_no(word[k]["distance(a, b)"] < half_m, "distance(a, b) < ", "distance(a, b) >= ")
+
+
+def by_turns(word: list[PairEvent], k: int) -> str:
+    a, b, above = word[k]["reports(a)"], word[k]["reports(b)"], word[k]["a.x"] > 1
+    if not above:
+        return "(a.x <= 1 or missing) and " + yes_or_no(a, "reports(a)", "not reports(a)")
+    assert a != b
+    return "a.x > 1 and " + yes_or_no(b, "not reports(a) and reports(b)", "reports(a) and not reports(b)")
+
+
+def by_time(word: list[PairEvent], k: int) -> str:
+    slow = k > 0 and word[k].e.time_s - word[k - 1].e.time_s > 5
+    lower = yes_or_no(word[k]["a.x"] < word[k]["b.x"], "a.x < b.x", "(a.x >= b.x or one is missing)")
+    return f"{yes_or_no(slow, 'elapsed() > 5 s', '(elapsed() <= 5 s or missing)')} and {lower}"
+
+
+KINDS: dict[str, tuple[str, Callable[[list[PairEvent], int], str]]] = {
+    "Near": ("(distance(a, b) >= 500 m) ; (distance(a, b) < 500 m)+", by_distance),
+    "Turn": ("(reports(a)) ; (a.x > 1 and reports(b)) within 3 events", by_turns),
+    "Slow": ("(elapsed() > 5 s) ; any ; (b.x > a.x) within 40 s", by_time),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """Tracks, their patterns over pairs, and the words of pairs by the definitions."""
+
+    scene: Scene
+    text: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ("vessels", "radar")[: len(self.scene.streams)]
+
+    def patterns(self) -> wayeb_py.Patterns:
+        return wayeb_py.compile(self.text)
+
+    def tables(self) -> dict[str, pa.Table]:
+        return {
+            name: pa.Table.from_batches([batch_of([one for one in self.scene.sent if one.stream == number])])
+            for number, name in enumerate(self.names)
+        }
+
+    @cached_property
+    def words(self) -> list[tuple[Any, Any, list[PairEvent], bool]]:
+        """Keys of a and b, the word, and whether it is over when the events end."""
+        scene, found = self.scene, []
+        events = [
+            one for one in put_in_order(scene.sent, scene.streams).events if position_of(one, scene.streams) is not None
+        ]
+        for x, y in pairs_of(events, scene.pairing):
+            for word in words_of_pair(events, scene.streams, scene.pairing, x, y):
+                last = word[-1].e
+                merged = [one for one in events if one.who in (x, y)]
+                is_over = merged[-1] is not last or events[-1].time_s - last.time_s > scene.pairing.fresh_s
+                found.append((x[1], y[1], word, is_over))
+        return found
+
+
+def case_of(way: str) -> Case:
+    n_streams = 2 if way == "two streams" else 1
+    pairing = Pairing(1_000.0, Fraction(60), 0, n_streams - 1, way == "projected", way == "ordered")
+    scene = Scene(tracks(n_streams), (STREAM,) * n_streams, pairing, 5)
+    who = {"ordered": "ordered pair a, b in vessels", "two streams": "pair a in vessels, b in radar"}
+    head = f"for each {who.get(way, 'pair a, b in vessels')} within 1000 m fresh 60 s"
+    head += " projected" if way == "projected" else ""
+    patterns = "".join(f"pattern {name} {head} := {text}\n" for name, (text, _) in KINDS.items())
+    return Case(scene, "".join(BLOCK.format(name) for name in ("vessels", "radar")[:n_streams]) + patterns)
+
+
+def tracks(n_streams: int, n: int = 350) -> tuple[Sent, ...]:
+    """Entities that go round on a line of 3 km, each at its own speed, and report now and then."""
+    rng = np.random.default_rng(5)
+    sent, t = [], 0
+    for _ in range(n):
+        t += int(rng.choice([0, 2, 8, 15]))
+        key = int(rng.integers(0, 6))
+        lon = None if rng.random() < 0.02 else (key * 400 + t * (key + 2)) % 3_000 / 111_195.0
+        x = math.nan if rng.random() < 0.03 else float(rng.integers(0, 4))
+        event = {"id": key, "t": t, "lon": lon, "lat": 0.0, "speed": float(key + 2), "course": 90.0, "x": x}
+        sent.append(Sent(event, stream=key % n_streams))
+    return tuple(sent)
+
+
+@pytest.fixture(scope="module", params=WAYS)
+def case(request: pytest.FixtureRequest) -> Case:
+    return case_of(request.param)
+
+
+def symbol_of(automaton: DetectingAutomaton, told: str) -> int:
+    """The symbol whose text says this of an event."""
+    found = [number for number, text in enumerate(automaton.symbol_texts()) if told in text]
+    assert len(found) == 1, (told, automaton.symbol_texts())
+    return found[0]
+
+
+def test_counts_are_those_of_a_plain_loop_over_the_words_of_pairs(case: Case, tmp_path: Path) -> None:
+    patterns = case.patterns()
+    paths = {}
+    for name, table in case.tables().items():
+        pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=37)
+        paths[name] = [str(tmp_path / f"{name}.parquet")]
+    models, summary = learn(patterns, paths, tmp_path / "model", order=2)
+    assert summary.events == len(case.scene.sent)
+    words = case.words
+    for model in models:
+        automaton, expected = model.automaton, Counts(2)
+        for a, b, word, is_over in words:
+            fold = (digest_of(str(a)) + digest_of(str(b))) % 2**64 % N_FOLDS
+            symbols = [symbol_of(automaton, KINDS[automaton.name][1](word, k)) for k in range(len(word))]
+            for k, symbol in enumerate(symbols):
+                expected.follows["", fold, tuple(symbols[max(0, k - 2) : k]), symbol] += 1
+                if k:
+                    gap = np.array([int(word[k].e.time_s - word[k - 1].e.time_s)])
+                    expected.gaps["", symbols[k - 1], symbol, int(bins_of(gap, 1)[0])] += 1
+            if is_over:
+                expected.ends["", fold, tuple(symbols[-2:])] += 1
+        counts = model.counts
+        assert (counts.follows, counts.gaps, counts.ends) == (expected.follows, expected.gaps, expected.ends)
+        assert counts.n_words == len(words) > counts.ends.total() > 5
+        (pattern,) = (one for one in patterns.meaning.patterns if one.name == automaton.name)
+        flat = replace(pattern, regex=as_attributes(pattern.regex), pair=None)
+        detected = recognise_pairs(flat, case.scene.sent, case.scene.streams, case.scene.pairing).detections
+        assert sum(n for (_, within), n in counts.matches.items() if within) == len(detected) > 5
+        assert load_model(automaton, tmp_path / "model").counts == counts
+
+
+Row = tuple[str, Any, Any, int, int, float, int | None, int | None]  # pattern, a, b, ts, seq, and what is forecast
+
+
+def expected_rows(case: Case, tables: list[ForecastTables]) -> list[Row]:
+    """The forecasts by the definition, those of the node after all events of the word, in the order of detections: by
+    event, pattern, and keys."""
+    made = []
+    at = {id(one.event): nth for nth, one in enumerate(put_in_order(case.scene.sent, case.scene.streams).events)}
+    for number, own in enumerate(tables):
+        automaton = own.model.automaton
+        for a, b, word, _ in case.words:
+            node = 0
+            for k, one in enumerate(word):
+                node = int(own.nodes.next_node[node, symbol_of(automaton, KINDS[automaton.name][1](word, k))])
+                ts, probability = int(one.e.time_s), float(own.probability[0, node])
+                first, last = int(own.first[0, node]), int(own.last[0, node])
+                # A step of 2 s reaches a second to both sides.
+                begin = None if first < 0 else ts + max(0, 2 * first - 1)
+                end = None if first < 0 else ts + min(120, 2 * last + 1)
+                made.append(
+                    ((at[id(one.e.event)], number), (automaton.name, a, b, ts, k, probability, begin, end))
+                )
+    return [row for _, row in sorted(made, key=lambda one: (one[0], one[1][1:3]))]
+
+
+def rows_of(table: pa.Table) -> list[Row]:
+    names = ("pattern", "entity", "other", "ts", "seq", "probability", "from", "until")
+    return [tuple(row[name] for name in names) for row in table.to_pylist()]
+
+
+@pytest.fixture(scope="module")
+def learnt(case: Case, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pairs")
+    for name, table in case.tables().items():
+        pq.write_table(table, folder / f"{name}.parquet", row_group_size=37)
+    learn(case.patterns(), paths_of(case, folder), folder / "model")
+    return folder
+
+
+def paths_of(case: Case, folder: Path) -> dict[str, list[str]]:
+    return {name: [str(folder / f"{name}.parquet")] for name in case.names}
+
+
+def test_a_pair_is_forecast_by_the_node_that_its_word_has_reached(case: Case, learnt: Path) -> None:
+    patterns = case.patterns()
+    tables = load_tables(patterns, learnt / "model", [(name, Horizon.parse("2min"), 0.3) for name in KINDS])
+    wanted = expected_rows(case, tables)
+    assert len({row[5] for row in wanted}) > 10
+    assert any(row[6] is not None for row in wanted)
+    forecast(patterns, tables, paths_of(case, learnt), learnt / "soon.parquet")
+    assert rows_of(pq.read_table(learnt / "soon.parquet")) == wanted
+
+    def operator() -> ForecastOperator:
+        return ForecastOperator(patterns, tables, at_least=0.3)
+
+    made, soon = [], operator()
+    sent = case.scene.sent
+    for begin, end in pairwise([0, 3, 120, 121, 200, len(sent)]):
+        state = soon.save()
+        soon = operator()
+        soon.restore(state)
+        for number, name in enumerate(case.names):
+            batch = batch_of([one for one in sent[begin:end] if one.stream == number])
+            made.append(soon.feed(batch, name))
+    likely = [row for row in wanted if row[5] >= 0.3]
+    assert 0 < len(likely) < len(wanted)
+    assert rows_of(pa.concat_tables([*made, soon.finish()])) == likely
