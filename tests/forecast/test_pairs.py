@@ -31,12 +31,17 @@ from tests.oracle_several import (
 from tests.pairs.forms import as_attributes
 from tests.pairs.scenes import STREAM, Scene
 from tests.pairs.test_operator import batch_of
+from wayeb_py.engine.pairs.operator import PairOperator
+from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.forecast.automaton import DetectingAutomaton
 from wayeb_py.forecast.counts import N_FOLDS, Counts, bins_of, digest_of
+from wayeb_py.forecast.evaluation.evaluate import learn_from
+from wayeb_py.forecast.evaluation.pair_trials import PairTrialCollector
+from wayeb_py.forecast.evaluation.trials import outcomes
 from wayeb_py.forecast.model import load_model
 from wayeb_py.forecast.operator import ForecastOperator
 from wayeb_py.forecast.tables import ForecastTables, Horizon
-from wayeb_py.run.forecasts import forecast, learn, load_tables
+from wayeb_py.run.forecasts import automata_of, evaluate_files, forecast, learn, load_tables, watch_files, watched
 
 BLOCK = """\
 stream {} {{
@@ -253,3 +258,69 @@ def test_a_pair_is_forecast_by_the_node_that_its_word_has_reached(case: Case, le
     likely = [row for row in wanted if row[5] >= 0.3]
     assert 0 < len(likely) < len(wanted)
     assert rows_of(pa.concat_tables([*made, soon.finish()])) == likely
+
+
+def test_an_evaluation_learns_and_tries_the_words_of_pairs(case: Case, learnt: Path) -> None:
+    patterns = case.patterns()
+    automata = automata_of(patterns)
+    made: list[PairTrialCollector] = []
+
+    def of_pairs(operator: PairOperator) -> PairTrialCollector:
+        made.append(PairTrialCollector(operator, automata))
+        return made[-1]
+
+    def begin(orders: dict[str, Any]) -> Recogniser:
+        return watched(patterns, orders, lambda _: None, of_pairs)  # type: ignore[arg-type, return-value]
+
+    watch_files(patterns, paths_of(case, learnt), begin, lambda _: None, None, None)
+    end = max(int(one.event["t"]) for one in case.scene.sent if one.event["lon"] is not None)  # type: ignore[arg-type]
+    for horizon in (Horizon.parse("2min"), Horizon.parse("3 events")):
+        for automaton, trials in zip(automata, made[-1].trials(), strict=True):
+            counts, again = load_model(automaton, learnt / "model").counts, learn_from(trials).counts
+            assert (again.follows, again.gaps, again.ends, again.matches) == (
+                counts.follows, counts.gaps, counts.ends, counts.matches,
+            )  # fmt: skip
+            found = outcomes(trials, horizon)
+            columns = (trials.chunk.ts, trials.chunk.seq, trials.symbols, found.wait, found.censored)
+            rows = sorted(zip(*(column.tolist() for column in columns), strict=True))
+            assert rows == sorted(expected_outcomes(case, patterns, automaton, horizon, end))
+            assert 0 < found.censored.sum() < found.detected.sum() < len(rows)
+
+
+def expected_outcomes(
+    case: Case, patterns: wayeb_py.Patterns, automaton: DetectingAutomaton, horizon: Horizon, end: int
+) -> list[tuple[int, int, int, float, bool]]:
+    (pattern,) = (one for one in patterns.meaning.patterns if one.name == automaton.name)
+    flat = replace(pattern, regex=as_attributes(pattern.regex), pair=None)
+    detections = recognise_pairs(flat, case.scene.sent, case.scene.streams, case.scene.pairing).detections
+    at: set[Any] = {(d.entity, int(d.ts), d.seq) for d in detections}  # type: ignore[arg-type]
+    made = []
+    for number, (a, b, word, is_over) in enumerate(case.words):
+        later_words = [other for x, y, other, _ in case.words[number + 1 :] if (x, y) == (a, b)]
+        for k, one in enumerate(word):
+            ts = int(one.e.time_s)
+            rest = [(int(e.e.time_s), nth) for nth, e in enumerate(word) if nth > k]
+            if horizon.events is not None:
+                wait = min((nth - k for t, nth in rest if ((a, b), t, nth) in at), default=math.inf)
+                censored = wait > horizon.events and len(rest) < horizon.events and not is_over
+            else:
+                rest += [(int(e.e.time_s), nth) for other in later_words for nth, e in enumerate(other)]
+                wait = min((t - ts for t, nth in rest if ((a, b), t, nth) in at), default=math.inf)
+                censored = wait > 120 and ts + 120 > end
+            made.append((ts, k, symbol_of(automaton, KINDS[automaton.name][1](word, k)), wait, censored))
+    return made
+
+
+def test_a_pair_is_left_out_with_each_of_its_two(case: Case, learnt: Path) -> None:
+    horizons = [(name, Horizon.parse("2min"), 0.3) for name in KINDS]
+    made, failures = evaluate_files(case.patterns(), paths_of(case, learnt), horizons, learnt / "page.html")
+    assert (len(made), failures) == (6, [])
+    keys = sorted({str(key) for a, b, _, _ in case.words for key in (a, b)})
+    left_out = min(digest_of(key) % N_FOLDS for key in keys)
+    for one in made:
+        n = dict.fromkeys((False, True), 0)
+        for a, b, word, _ in case.words:
+            n[left_out in (digest_of(str(a)) % N_FOLDS, digest_of(str(b)) % N_FOLDS)] += len(word)
+        if one.split == "entity":
+            assert (one.n_learnt, one.n_tried + one.n_censored) == (n[False], n[True])
+        assert 0 < one.n_detected < one.n_tried

@@ -17,6 +17,8 @@ from tests import geodesy
 from tests.forecast.test_forecasts import Recorder, watch
 from wayeb_py.compiler.for_each import at_one
 from wayeb_py.errors import UsageError
+from wayeb_py.forecast.evaluation.evaluate import learn_from
+from wayeb_py.forecast.evaluation.trials import TrialCollector, outcomes
 from wayeb_py.forecast.expected import expected_after
 from wayeb_py.forecast.learn import Learner
 from wayeb_py.forecast.tables import ForecastTables, Horizon
@@ -213,11 +215,38 @@ def test_a_place_is_forecast_as_the_pattern_that_is_written_for_it(folder: Path,
     assert len(rows) > 5
 
 
-def test_places_that_are_never_alike_and_evaluations_are_refused(folder: Path) -> None:
+def test_an_evaluation_learns_and_tries_the_words_of_places(folder: Path, words: Words) -> None:
+    each = wayeb_py.compile(folder / "each.sre")
+    learner, collector = Learner(each, automata_of(each)), TrialCollector(each, automata_of(each))
+    watch(each, learner, events(), [])
+    watch(each, collector, events(), [400, 401, 900])  # type: ignore[arg-type]
+    ts = events().column("ts").to_numpy()
+    for name, counts, trials in zip(EACH, learner.counts(), collector.trials(), strict=True):
+        again = learn_from(trials).counts
+        assert (again.follows, again.gaps, again.ends, again.matches) == (
+            counts.follows, counts.gaps, counts.ends, counts.matches,
+        )  # fmt: skip
+        expected = []
+        for (pattern, place, _), word in words.items():
+            is_known = False
+            for nth, (symbol, row, begins, _) in enumerate(word if pattern == name else ()):
+                is_known = (is_known and not begins) or is_within(row, place, EACH[name][1])
+                waits = [ts[other] - ts[row] for _, other, _, detected in word[nth + 1 :] if detected]
+                wait = min(waits, default=np.inf)
+                if is_known:
+                    censored = wait > 120 and ts[row] + 120 > ts[-1]
+                    expected.append((int(ts[row]), symbol, float(wait), bool(wait <= 120), bool(censored)))
+        found, chunk = outcomes(trials, Horizon.parse("2min")), trials.chunk
+        columns = (chunk.ts, trials.symbols, found.wait, found.detected, found.censored)
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        assert sorted(row for row, tried in zip(rows, trials.tried, strict=True) if tried) == sorted(expected)
+    made, failures = evaluate_files(each, [str(folder / "events.parquet")], horizons(), folder / "page.html")
+    assert (len(made), failures) == (4, [])
+    assert all(one.n_tried > 100 and one.n_detected > 5 for one in made)
+
+
+def test_places_that_are_never_alike_are_refused(folder: Path) -> None:
     looks_back = "pattern P for each p in port := (distance(p) < prev(distance(p)))\n"
     (folder / "prev.sre").write_text(STREAM + looks_back)
     with pytest.raises(UsageError, match=r"for each place: .* is another for every place"):
         automata_of(wayeb_py.compile(folder / "prev.sre"))
-    each = wayeb_py.compile(folder / "each.sre")
-    with pytest.raises(UsageError, match="an evaluation tries the words of entities"):
-        evaluate_files(each, [str(folder / "events.parquet")], horizons(), folder / "page.html")

@@ -63,8 +63,8 @@ class PairWatcher(Protocol):
     def end(self, words: WatchedWords, which: I32) -> None:
         """Reads which words are over; their numbers are used again for others."""
 
-    def place(self, part: PairingEvents) -> None:
-        """Reads where the events of a pairing, all of whose chunks have been read, are among those of all streams."""
+    def place(self, words: WatchedWords, part: PairingEvents) -> None:
+        """Reads the events of a pairing, all of whose chunks have been read, and where they are among all events."""
 
     def settle(self, rank: I64) -> None:
         """Reads that all pairings have read some events; `rank` orders the entities by their keys."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from wayeb_py.arrays import I32, I64
+from wayeb_py.arrays import I32, I64, Bool
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.engine.arrival.reorder import Rows
 from wayeb_py.engine.binding import Binding
@@ -146,20 +146,27 @@ class Counting:
         self._matches = np.zeros((automaton.n_states, 2), dtype=np.int64)
         self._n_words = 0
 
-    def add(self, symbols: I32, is_detected: I64, chunk: Chunk, folds: I64, classes: I64, n_entities: int) -> None:
-        """Counts the events of a chunk: `folds` are by entity, the others by event."""
+    def add(
+        self, symbols: I32, is_detected: I64, chunk: Chunk, folds: I64, classes: I64, n_entities: int,
+        masks: tuple[Bool, Bool] | None = None,
+    ) -> None:  # fmt: skip
+        """Counts the events of a chunk: `folds` are by entity, the others by event. `masks` say which events count for
+        what they follow, and which for what is detected."""
         before, _ = self._contexts.step(symbols, chunk, n_entities)
         _, state = self._states.step(symbols, chunk, n_entities)
         fold = folds[chunk.entity]
         is_first = chunk.fresh != 0
-        self.count_follows(np.where(is_first, 0, before), symbols, classes, fold)
         # An event that begins a word of an entity which had one shows that forgetting ended that one.
         ended = is_first & (before > 0)
         self.count_ends(before[ended], classes[ended], fold[ended])
-        follows = chunk.elapsed != NEVER
-        self.count_gaps(before[follows], symbols[follows], classes[follows], chunk.elapsed[follows], chunk.ticks_per_s)
         self._n_words += int(is_first.sum())
-        self.count_matches(state, is_detected)
+        every = np.ones(len(symbols), dtype=bool)
+        follows, read = (every, every) if masks is None else masks
+        context = np.where(is_first, 0, before)
+        self.count_follows(context[follows], symbols[follows], classes[follows], fold[follows])
+        timed = follows & (chunk.elapsed != NEVER)
+        self.count_gaps(before[timed], symbols[timed], classes[timed], chunk.elapsed[timed], chunk.ticks_per_s)
+        self.count_matches(state[read], is_detected[read])
 
     def count_follows(self, context: I32, symbols: I32, classes: I64, fold: I64) -> None:
         """Counts which symbols followed which contexts."""
@@ -258,7 +265,7 @@ class PairLearner:
         for _, _, counting in self._by_words.of(words):
             counting.end_words(which, self._folds[words][which])
 
-    def place(self, part: PairingEvents) -> None:
+    def place(self, words: WatchedWords, part: PairingEvents) -> None:
         """Counts do not depend on it."""
 
     def settle(self, rank: I64) -> None:

@@ -71,7 +71,7 @@ class PairForecaster:
     def end(self, words: WatchedWords, which: I32) -> None:
         """The next event of a word's number begins another word."""
 
-    def place(self, part: PairingEvents) -> None:
+    def place(self, words: WatchedWords, part: PairingEvents) -> None:
         """Notes where the events are among those of all streams."""
         self._placed += [one.moved(part.places(one.place)) for one in self._chunks]
         self._chunks = []

@@ -41,6 +41,7 @@ from wayeb_py.tally import Tally
 if TYPE_CHECKING:
     from wayeb_py.compiler.patterns import CompiledPatterns
     from wayeb_py.engine.pairs.operator import PairOperator
+    from wayeb_py.forecast.evaluation.pair_trials import PairTrialCollector
 
 
 @dataclass(slots=True)
@@ -191,27 +192,36 @@ def evaluate_files(
 ) -> tuple[list[Evaluation], list[str]]:
     """Scores of each (pattern, horizon, confidence) in both splits, and why some have none; writes the page, and
     JSON beside it."""
-    for automaton in automata_of(patterns):
-        if automaton.plan is not None:
-            raise UsageError(
-                f"`{automaton.name}` is for each place, and an evaluation tries the words of entities",
-                hint='evaluate it for one place: `distance(port["NAME"])` in place of `distance(p)`',
-            )
-    collectors: list[TrialCollector] = []
+    automata = automata_of(patterns)
+    collectors: list[TrialCollector | PairTrialCollector] = []
 
     def begin(orders: Orders) -> Recogniser:
-        collectors[:] = [TrialCollector(patterns, automata_of(patterns))]
-        return watched(patterns, orders, lambda _: collectors[0], lambda _: collectors[0])
+        collectors.clear()
+
+        def of_stream(own: CompiledPatterns) -> Watcher:
+            collectors.append(made := TrialCollector(own, [one for one in automata if one.name in own.names]))
+            return made
+
+        def of_pairs(operator: PairOperator) -> PairWatcher:
+            from wayeb_py.forecast.evaluation.pair_trials import PairTrialCollector  # for start-up time
+
+            own = [one for one in automata if one.pair is not None]
+            collectors.append(made := PairTrialCollector(operator, own))
+            return made
+
+        return watched(patterns, orders, of_stream, of_pairs)
 
     watch_files(patterns, paths, begin, lambda _: None, since_s, until_s)
-    trials = {own.automaton.name: own for own in collectors[0].trials()}
+    trials = {own.automaton.name: own for collector in collectors for own in collector.trials()}
     if not trials:
         raise UsageError("there is nothing to evaluate: there are no events", hint="look at --data and --since")
     made: list[Evaluation] = []
     failures: list[str] = []
     for name, horizon, confidence in horizons:
         for split in get_args(Split):
-            result = evaluate(trials[name], horizon, confidence, split)
+            result: Evaluation | str = "nothing was ever near enough"
+            if name in trials:
+                result = evaluate(trials[name], horizon, confidence, split)
             if isinstance(result, str):
                 failures.append(f"{name}, split by {split}: no scores, {result}")
             else:

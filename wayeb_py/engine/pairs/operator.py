@@ -308,7 +308,7 @@ class PairOperator:
             emit = partial(bound.schema.emitted, pick=pick) if self._episodes and self.patterns.emitted else None
             parts, episodes = words.feed(part.events, pick, self._pool, emit)
             if self.watcher is not None:
-                self.watcher.place(part)
+                self.watcher.place(words, part)
             rows = [FoundRows(one, part.places(one.row), pick) for one in parts]
             if sent is not None:
                 rows, silent = bound.silences.part(rows)

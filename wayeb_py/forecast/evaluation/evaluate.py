@@ -53,15 +53,16 @@ class Evaluation:
 
 def evaluate(trials: Trials, horizon: Horizon, confidence: float, split: Split) -> Evaluation | str:
     """The scores, or why there are none."""
-    for_learning, tried = _parts(trials, split)
+    for_learning, tried, until = _parts(trials, split)
+    tried &= trials.tried
     if not for_learning.any() or not tried.any():
         return "there are too few entities to leave some out" if split == "entity" else "all events have one time"
-    learnt = trials.where(for_learning)
-    model = _learn(learnt)
+    learnt = trials.where(for_learning, until)
+    model = learn_from(learnt)
     tables = make_tables(model, horizon, confidence)
     before, after = outcomes(learnt, horizon), outcomes(trials, horizon)
     usable = tried & ~after.censored
-    if not usable.any() or before.censored.all():
+    if not usable.any() or (before.censored | ~learnt.tried).all():
         return "the horizon reaches beyond the data at every event"
     by_method, node = _probabilities(trials, learnt, before, tables)
     happened = after.detected[usable]
@@ -70,7 +71,7 @@ def evaluate(trials: Trials, horizon: Horizon, confidence: float, split: Split) 
         split,
         horizon.text,
         confidence,
-        int(for_learning.sum()),
+        int((for_learning & trials.tried).sum()),
         int(usable.sum()),
         int((tried & after.censored).sum()),
         int(happened.sum()),
@@ -82,26 +83,38 @@ def evaluate(trials: Trials, horizon: Horizon, confidence: float, split: Split) 
     )
 
 
-def _parts(trials: Trials, split: Split) -> tuple[Bool, Bool]:
-    if split == "entity":
-        present = np.bincount(trials.fold_of_entity, minlength=N_FOLDS)
-        left_out = int(np.argmax(present > 0))
-        tried = trials.folds == left_out
-        return ~tried, tried
+def _parts(trials: Trials, split: Split) -> tuple[Bool, Bool, int]:
+    """Which events are learnt from, which are tried, and until when the former reach. A pair one of whose two is left
+    out is left out."""
     ts = trials.chunk.ts
-    first, last = int(ts.min()), int(ts.max())
+    last = int(ts.max(initial=0))
+    if split == "entity":
+        folds = trials.fold_of_entity if trials.words is None else trials.words.left_out.ravel()
+        present = np.bincount(folds, minlength=N_FOLDS)
+        tried = trials.are_left_out(int(np.argmax(present > 0)))
+        return ~tried, tried, last if trials.words is None else trials.words.until
+    first = int(ts.min(initial=last))
     cut = first + int((last - first) * TIME_SHARE)
     tried = ts > cut
-    return ~tried, tried
+    return ~tried, tried, cut
 
 
-def _learn(learnt: Trials) -> Model:
+def learn_from(learnt: Trials) -> Model:
+    """The model of some trials: that of `wayeb learn` over the same events."""
     counting = Counting(learnt.automaton)
-    chunk = learnt.chunk
+    chunk, words = learnt.chunk, learnt.words
     n_entities = len(learnt.fold_of_entity)
     no_classes = np.zeros(len(chunk.ts), dtype=np.int64)
-    counting.add(learnt.symbols, learnt.detected.astype(np.int64), chunk, learnt.fold_of_entity, no_classes, n_entities)
-    return fit(learnt.automaton, counting.counts([""], learnt.fold_of_entity[np.unique(chunk.entity)]))
+    detected = learnt.detected.astype(np.int64)
+    present = np.unique(chunk.entity)
+    if words is None:
+        counting.add(learnt.symbols, detected, chunk, learnt.fold_of_entity, no_classes, n_entities)
+    else:
+        masks = words.counted, words.tried
+        counting.add(learnt.symbols, detected, chunk, learnt.fold_of_entity, no_classes, n_entities, masks)
+        over = present[words.over_at[present] <= words.until].astype(np.int32)
+        counting.end_words(over, learnt.fold_of_entity[over])
+    return fit(learnt.automaton, counting.counts([""], learnt.fold_of_entity[present]))
 
 
 def _probabilities(
@@ -111,7 +124,7 @@ def _probabilities(
     n_symbols = trials.automaton.n_symbols
     n_entities = len(trials.fold_of_entity)
     _, node = Walk(tables.nodes.next_node).step(trials.symbols, trials.chunk, n_entities)
-    known = ~before.censored
+    known = ~before.censored & learnt.tried
     rate = float(before.detected[known].mean())
     weights = fit_logistic(_contexts(learnt)[known], before.detected[known], n_symbols)
     return {
