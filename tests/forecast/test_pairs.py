@@ -134,7 +134,7 @@ def case_of(way: str) -> Case:
     return Case(scene, "".join(BLOCK.format(name) for name in ("vessels", "radar")[:n_streams]) + patterns)
 
 
-def tracks(n_streams: int, n: int = 350) -> tuple[Sent, ...]:
+def tracks(n_streams: int, n: int = 280) -> tuple[Sent, ...]:
     """Entities that go round on a line of 3 km, each at its own speed, and report now and then."""
     rng = np.random.default_rng(5)
     sent, t = [], 0
@@ -184,9 +184,7 @@ def test_counts_are_those_of_a_plain_loop_over_the_words_of_pairs(case: Case, tm
         counts = model.counts
         assert (counts.follows, counts.gaps, counts.ends) == (expected.follows, expected.gaps, expected.ends)
         assert counts.n_words == len(words) > counts.ends.total() > 5
-        (pattern,) = (one for one in patterns.meaning.patterns if one.name == automaton.name)
-        flat = replace(pattern, regex=as_attributes(pattern.regex), pair=None)
-        detected = recognise_pairs(flat, case.scene.sent, case.scene.streams, case.scene.pairing).detections
+        detected = detections_of(case, patterns, automaton.name)
         assert sum(n for (_, within), n in counts.matches.items() if within) == len(detected) > 5
         assert load_model(automaton, tmp_path / "model").counts == counts
 
@@ -274,26 +272,32 @@ def test_an_evaluation_learns_and_tries_the_words_of_pairs(case: Case, learnt: P
 
     watch_files(patterns, paths_of(case, learnt), begin, lambda _: None, None, None)
     end = max(int(one.event["t"]) for one in case.scene.sent if one.event["lon"] is not None)  # type: ignore[arg-type]
-    for horizon in (Horizon.parse("2min"), Horizon.parse("3 events")):
-        for automaton, trials in zip(automata, made[-1].trials(), strict=True):
-            counts, again = load_model(automaton, learnt / "model").counts, learn_from(trials).counts
-            assert (again.follows, again.gaps, again.ends, again.matches) == (
-                counts.follows, counts.gaps, counts.ends, counts.matches,
-            )  # fmt: skip
+    for automaton, trials in zip(automata, made[-1].trials(), strict=True):
+        counts, again = load_model(automaton, learnt / "model").counts, learn_from(trials).counts
+        assert (again.follows, again.gaps, again.ends, again.matches) == (
+            counts.follows, counts.gaps, counts.ends, counts.matches,
+        )  # fmt: skip
+        detections = detections_of(case, patterns, automaton.name)
+        for horizon in (Horizon.parse("2min"), Horizon.parse("3 events")):
             found = outcomes(trials, horizon)
             columns = (trials.chunk.ts, trials.chunk.seq, trials.symbols, found.wait, found.censored)
             rows = sorted(zip(*(column.tolist() for column in columns), strict=True))
-            assert rows == sorted(expected_outcomes(case, patterns, automaton, horizon, end))
+            assert rows == sorted(expected_outcomes(case, detections, automaton, horizon, end))
             assert 0 < found.censored.sum() < found.detected.sum() < len(rows)
 
 
-def expected_outcomes(
-    case: Case, patterns: wayeb_py.Patterns, automaton: DetectingAutomaton, horizon: Horizon, end: int
-) -> list[tuple[int, int, int, float, bool]]:
-    (pattern,) = (one for one in patterns.meaning.patterns if one.name == automaton.name)
+def detections_of(case: Case, patterns: wayeb_py.Patterns, name: str) -> set[Any]:
+    """Pair, time and place in the word of each detection, by the definitions."""
+    (pattern,) = (one for one in patterns.meaning.patterns if one.name == name)
     flat = replace(pattern, regex=as_attributes(pattern.regex), pair=None)
-    detections = recognise_pairs(flat, case.scene.sent, case.scene.streams, case.scene.pairing).detections
-    at: set[Any] = {(d.entity, int(d.ts), d.seq) for d in detections}  # type: ignore[arg-type]
+    found = recognise_pairs(flat, case.scene.sent, case.scene.streams, case.scene.pairing).detections
+    return {(one.entity, int(one.ts), one.seq) for one in found}  # type: ignore[arg-type]
+
+
+def expected_outcomes(
+    case: Case, at: set[Any], automaton: DetectingAutomaton, horizon: Horizon, end: int
+) -> list[tuple[int, int, int, float, bool]]:
+    """What came after each event of a pair, by trying all later ones."""
     made = []
     for number, (a, b, word, is_over) in enumerate(case.words):
         later_words = [other for x, y, other, _ in case.words[number + 1 :] if (x, y) == (a, b)]

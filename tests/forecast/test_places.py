@@ -4,6 +4,7 @@ at which the place was first within reach."""
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -66,6 +67,7 @@ def write_files(folder: Path) -> None:
     pq.write_table(events(), folder / "events.parquet")
 
 
+@cache
 def events(n: int = 1500) -> pa.Table:
     rng = np.random.default_rng(5)
     ship = rng.integers(0, 6, size=n)
@@ -101,6 +103,7 @@ def words_of(folder: Path) -> Words:
     return found
 
 
+@cache
 def is_within(row: int, place: str, reach_m: float) -> bool:
     lon = events().column("lon")[row].as_py()
     return lon is not None and geodesy.haversine_m(lon, 50.0, *PORTS[place]) <= reach_m
