@@ -1,17 +1,20 @@
-"""A log becomes forecasts as its events arrive: read, fed, given away at once, and kept so that a restart goes on.
+"""Logs become forecasts as their events arrive: read, fed, given away at once, and kept so that a restart goes on.
 
-    log ──▶ what is new in each partition ──▶ `ForecastOperator` ──▶ rows ──▶ `give` ──▶ state and offsets in one file
+    logs ──▶ what is new in each partition ──▶ `ForecastOperator` ──▶ rows ──▶ `give` ──▶ state and offsets in one file
 
 The state is kept after the rows were given, and offsets with it: after a crash the rows since then come again, with
 the same values. A forecast is about the moment, so this is enough; *not taken*: the ledger of a stream of
 detections, which gives each of them exactly once.
+
+Forecasts of pairs wait for the clock, which waits for every partition: which of them are away is not noted here, so a
+partition that is silent for long holds them back.
 """
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +34,7 @@ _FORM = 1
 
 def live_forecasts(
     operator: ForecastOperator,
-    log: Log,
+    log: Log | Mapping[str, Log],
     give: Callable[[pa.Table], None],
     *,
     state: Path | None = None,
@@ -43,39 +46,47 @@ def live_forecasts(
 ) -> int:
     """Gives the forecasts at each event of a log as it arrives, until it is stopped; with `once`, of all that is there.
 
-    `operator` is `patterns.forecaster(…)`. The file `state` is continued where it exists, and written at most every
-    `interval_s` and at the end. Returns the number of forecasts.
+    Where the patterns read several streams, `log` maps their names to logs. `operator` is `patterns.forecaster(…)`. The
+    file `state` is continued where it exists, and written at most every `interval_s` and at the end. Returns the number
+    of forecasts.
     """
     stop = stop or threading.Event()
     patterns: Any = operator.patterns
-    (name,) = patterns.by_stream
-    inputs = Inputs({name: log})
+    inputs = Inputs(log if isinstance(log, Mapping) else dict.fromkeys(patterns.by_stream, log))
+    log = inputs.log
     taken = _taken_up(state, operator)
     log.resume(taken)
     try:
         types = inputs.find_types(patterns, pa.schema([]), once, stop, say)
         if types is None:
             return 0
-        operator.bind(types.bound[name])
+        for name, schema in types.bound.items():
+            operator.bind(schema, name)
+        followed: set[str] = set()
         arrived = threading.Event()
         is_woken = log.wake(arrived)
         n_rows, kept_s, is_kept = 0, clock.steady_s(), True
         while True:
             latest, begins = log.latest(), log.earliest()
+            if operator.has_clock and not followed.issuperset(latest):
+                followed.update(latest)
+                for name in inputs.logs:
+                    operator.follow(inputs.of_stream(name, latest), stream=name)
             for partition, end in sorted(latest.items()):
                 start = taken.get(partition, begins.get(partition, 0))
                 if start >= end:
                     continue
+                of = partition if operator.has_clock else None
                 for block in inputs.read(OffsetRange(partition, start, end), types):
                     for batch in block.batches:
-                        rows = operator.feed(batch)
+                        n_rows += _given(operator.feed(batch, inputs.stream_of(partition), of), give)
                         operator.aside.clear()
-                        if rows.num_rows:
-                            give(rows)
-                        n_rows += rows.num_rows
                 taken[partition] = end
                 is_kept = False
-            ended = once or stop.is_set() or log.ends() == taken
+            ended = once or stop.is_set()
+            if log.ends() == taken:
+                ended, is_kept = True, False
+                n_rows += _given(operator.finish(), give)
             if state is not None and not is_kept and (ended or clock.steady_s() - kept_s >= interval_s):
                 write_whole(state, _packed(taken, operator.save()))
                 kept_s, is_kept = clock.steady_s(), True
@@ -85,6 +96,13 @@ def live_forecasts(
             arrived.clear()
     finally:
         log.close()
+
+
+def _given(rows: pa.Table, give: Callable[[pa.Table], None]) -> int:
+    """Gives rows, where there are any; returns how many."""
+    if rows.num_rows:
+        give(rows)
+    return int(rows.num_rows)
 
 
 def _packed(taken: Offsets, saved: bytes) -> bytes:

@@ -13,15 +13,16 @@ import pytest
 
 import wayeb_py
 from tests.cli.ended_command import Wayeb
-from tests.forecast import test_places
+from tests.forecast import test_pairs, test_places
 from tests.forecast.test_forecasts import PATTERNS, STREAM, events
 from tests.parallel.live.live_loops import TableLog
 from wayeb_py.clock import Clock
 from wayeb_py.errors import DataError
 from wayeb_py.forecast.operator import ForecastOperator
+from wayeb_py.forecast.tables import Horizon
 from wayeb_py.parallel.live.live_forecasts import live_forecasts
 from wayeb_py.parallel.logs.log import Offsets
-from wayeb_py.run.forecasts import learn
+from wayeb_py.run.forecasts import forecast, learn, load_tables
 
 NAMES = ["AfterA", "Rise"]
 
@@ -79,6 +80,33 @@ def test_forecasts_for_each_place_are_those_of_one_batch(tmp_path: Path) -> None
     whole = patterns.forecaster(tmp_path / "model", "2min").feed(table.to_batches()[0]).to_pylist()
     assert [row for some in given for row in some.to_pylist()] == whole
     assert {row["place"] for row in whole} == {"A", "B", "C"}
+
+
+def named(log: TableLog, name: str) -> TableLog:
+    log.name = name
+    return log
+
+
+@pytest.mark.parametrize("way", ["ordered", "two streams"])
+def test_forecasts_of_pairs_are_those_of_files_wherever_a_run_is_stopped(way: str, tmp_path: Path) -> None:
+    case = test_pairs.case_of(way)
+    patterns, tables, paths = case.patterns(), case.tables(), {}
+    for name, table in tables.items():
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+        paths[name] = [str(tmp_path / f"{name}.parquet")]
+    learn(patterns, paths, tmp_path / "model")
+    horizons = [(name, Horizon.parse("2min"), 0.7) for name in patterns.names]
+    forecast(patterns, load_tables(patterns, tmp_path / "model", horizons), paths, tmp_path / "soon.parquet")
+    given, state = list[pa.Table](), tmp_path / "soon.state"
+    for n in (50, 51, 120):
+        logs = {name: named(TableLog(table.slice(0, n)), name) for name, table in tables.items()}
+        soon = patterns.forecaster(tmp_path / "model", "2min")
+        live_forecasts(soon, logs, given.append, state=state, once=True)
+    logs = {name: named(ArrivingLog(table, 37), name) for name, table in tables.items()}
+    live_forecasts(patterns.forecaster(tmp_path / "model", "2min"), logs, given.append, state=state)
+    rows = [row for some in given for row in some.to_pylist()]
+    assert rows == pq.read_table(tmp_path / "soon.parquet").to_pylist()
+    assert len(given) > 5
 
 
 def test_a_run_goes_on_where_the_one_before_was_stopped(model: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from wayeb_py.cli.event_files import read_named
 from wayeb_py.cli.exit_codes import misuse
 from wayeb_py.errors import visible
 
@@ -43,13 +44,13 @@ def forecast_live(
     stop = threading.Event()
     operator = ForecastOperator(patterns, tables, at_least=at_least)
     reading: Any = operator.patterns
-    (name,) = reading.by_stream
+    sources = read_named(patterns, source, "--source", "SOURCE")
     with stopping(stop, say), Checkpoint(checkpoint) as folder:
-        (log,) = open_streams({name: source}, folder, reading, say=say).values()
+        logs = open_streams(sources, folder, reading, say=say)
         with open(1, "wb", closefd=False) if out == "-" else open(out, "ab") as file:
 
             def give(rows: pa.Table) -> None:
                 file.write(render_ndjson(rows))
                 file.flush()
 
-            return live_forecasts(operator, log, give, state=folder.folder / STATE, once=once, stop=stop, say=say)
+            return live_forecasts(operator, logs, give, state=folder.folder / STATE, once=once, stop=stop, say=say)
