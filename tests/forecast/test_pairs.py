@@ -38,10 +38,13 @@ from wayeb_py.forecast.counts import N_FOLDS, Counts, bins_of, digest_of
 from wayeb_py.forecast.evaluation.evaluate import learn_from
 from wayeb_py.forecast.evaluation.pair_trials import PairTrialCollector
 from wayeb_py.forecast.evaluation.trials import outcomes
+from wayeb_py.forecast.expected import expected_after
 from wayeb_py.forecast.model import load_model
 from wayeb_py.forecast.operator import ForecastOperator
 from wayeb_py.forecast.tables import ForecastTables, Horizon
 from wayeb_py.run.forecasts import automata_of, evaluate_files, forecast, learn, load_tables, watch_files, watched
+from wayeb_py.view.shown_forecasts import forecasts_of
+from wayeb_py.why.pairs.explain import locate_pair
 
 BLOCK = """\
 stream {} {{
@@ -328,3 +331,22 @@ def test_a_pair_is_left_out_with_each_of_its_two(case: Case, learnt: Path) -> No
         if one.split == "entity":
             assert (one.n_learnt, one.n_tried + one.n_censored) == (n[False], n[True])
         assert 0 < one.n_detected < one.n_tried
+
+
+def test_why_says_what_the_forecast_says_and_a_map_shows_it_for_both(case: Case, learnt: Path) -> None:
+    patterns = case.patterns().select(["Near"])
+    horizons = [("Near", Horizon.parse("2min"), 0.3)]
+    (tables,) = load_tables(patterns, learnt / "model", horizons)
+    forecast(patterns, [tables], paths_of(case, learnt), learnt / "near.parquet")
+    made = pq.read_table(learnt / "near.parquet")
+    rows = {(row["entity"], row["other"], row["ts"]): row for row in made.to_pylist()}  # the last of several at a time
+    some = list(rows.items())[:: len(rows) // 6]
+    for (a, b, ts), row in some:
+        _, _, met, at = locate_pair(patterns, case.tables(), "Near", (str(a), str(b)), Fraction(ts))
+        if at is not None:  # one of the two may have left at the same time
+            told = expected_after(tables, met.values, met.chunk, met.word_begin(at), at)
+            assert (told.probability, int(met.chunk.seq[at])) == (row["probability"], row["seq"])
+    assert len(some) > 5
+    drawn, _ = forecasts_of(made, "s", [str(key) for key in range(6)], ["Near"])
+    spans = [row for row in made.to_pylist() if row["from"] is not None]
+    assert sorted(drawn["entity"]) == sorted([row["entity"] for row in spans] + [row["other"] for row in spans])

@@ -1,6 +1,7 @@
 """A file of forecasts becomes the shaded bars of the timeline: entity, pattern, from when to when, how likely.
 
-A forecast that has no interval in time is not drawn. Where there are more than a page can show, the likeliest stay.
+A forecast that has no interval in time is not drawn; one of a pair is drawn for both. Where there are more than a page
+can show, the likeliest stay.
 """
 
 from __future__ import annotations
@@ -30,6 +31,11 @@ def forecasts_of(
             f"this is no file of forecasts: it has no column {', '.join(f'`{name}`' for name in lacking)}",
             hint="`wayeb forecast FILE --model DIR --data EVENTS --out soon.parquet` writes one",
         )
+    if "other" in table.column_names:
+        of_pairs = table.filter(table.column("other").is_valid())
+        table = pa.concat_tables([table, of_pairs.set_column(
+            of_pairs.schema.get_field_index("entity"), "entity", of_pairs.column("other")
+        )])  # fmt: skip
     number_of = {name: number for number, name in enumerate(entities)}
     pattern_of = {name: number for number, name in enumerate(patterns)}
     begin, end = (seconds_of(table.column(name), time_unit) for name in ("from", "until"))

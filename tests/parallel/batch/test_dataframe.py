@@ -12,14 +12,16 @@ import pytest
 
 import wayeb_py
 from tests.forecast import test_forecasts as forecasts
-from tests.forecast import test_places
+from tests.forecast import test_pairs, test_places
 from tests.parallel.batch.small_jobs import STREAM, TEXT, events, patterns
-from wayeb_py.errors import EventsError, UsageError
+from wayeb_py.errors import EventsError
+from wayeb_py.forecast.tables import Horizon
 from wayeb_py.parallel import forecast
 from wayeb_py.parallel.batch import dataframe as frames
 from wayeb_py.parallel.batch.dataframe import heavy_keys, recognise
 from wayeb_py.parallel.wire.routing import SHARDS_A_WORKER
-from wayeb_py.run.forecasts import learn
+from wayeb_py.run.forecasts import forecast as forecast_files
+from wayeb_py.run.forecasts import learn, load_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -172,10 +174,20 @@ def test_forecasts_for_each_place_are_those_of_a_file(spark: SparkSession, tmp_p
     assert set(expected["place"].to_pylist()) == {"A", "B", "C"}
 
 
-def test_a_file_of_several_streams_has_no_forecasts(spark: SparkSession, tmp_path: Path) -> None:
-    several = wayeb_py.compile(
-        "stream a { key id time ts }\nstream b { key id time ts }\n"
-        "pattern P on a := (x > 1)\npattern Q on b := (x > 1)\n"
-    )
-    with pytest.raises(UsageError, match="2 streams"):
-        forecast(spark.range(1), several, tmp_path, "2min")
+@pytest.mark.parametrize("way", ["one stream", "two streams"])
+def test_forecasts_of_pairs_are_those_of_files(spark: SparkSession, tmp_path: Path, way: str) -> None:
+    case = test_pairs.case_of(way)
+    patterns, paths, given = case.patterns(), {}, {}
+    for name, table in case.tables().items():
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+        paths[name] = [str(tmp_path / f"{name}.parquet")]
+        given[name] = frame_of(spark, table, 2)
+    learn(patterns, paths, tmp_path / "model")
+    horizons = [(name, Horizon.parse("2min"), 0.7) for name in patterns.names]
+    tables = load_tables(patterns, tmp_path / "model", horizons)
+    forecast_files(patterns, tables, paths, tmp_path / "soon.parquet", at_least=0.3)
+    found = forecast(given, patterns, tmp_path / "model", "2min", at_least=0.3)
+    expected = pq.read_table(tmp_path / "soon.parquet")
+    assert found.columns == expected.column_names
+    assert rows_of(found.toArrow()) == rows_of(expected)
+    assert len(expected) > 50

@@ -23,7 +23,7 @@ from wayeb_py.run import startup
 if TYPE_CHECKING:
     from wayeb_py.forecast.expected import Expected
     from wayeb_py.patterns import Patterns
-    from wayeb_py.why.entity_words import EntityWords
+    from wayeb_py.why.indexed_words import Words
 
 
 @grouped
@@ -58,8 +58,6 @@ def explain_detection(
         misuse(f"`{pattern}` is a rule: ask why of the patterns that it reads")
     patterns = select_patterns(patterns, [pattern])
     is_pair = patterns.meaning.patterns[0].pair is not None
-    if model is not None and is_pair:
-        misuse("there are no forecasts of pairs: leave --model out")
     if is_pair and other is None:
         misuse(f"`{pattern}` is about pairs: say which other entity, as in --entity {entity} --other KEY")
     if other is not None and not is_pair:
@@ -68,7 +66,7 @@ def explain_detection(
     startup.spare_cffi()
     from wayeb_py.why.entity_words import read_events, words_of
     from wayeb_py.why.explain import explain
-    from wayeb_py.why.pairs.explain import explain_pair
+    from wayeb_py.why.pairs.explain import explain_pair, locate_pair
     from wayeb_py.why.table import output_width, render_why
 
     paths = read_data(patterns, data)
@@ -88,21 +86,27 @@ def explain_detection(
         if model is not None:
             row = words.row_at(entity, float(at_s * words.chunk.ticks_per_s))
             expected = _expected(own, words, model, horizon, row, place)
+            ticks_per_s = words.chunk.ticks_per_s
     else:
         tables = {name: one.table for name, one in events.items()}
         reaches_s = {name: one.reaches_s for name, one in events.items() if one.reaches_s is not None}
         why = explain_pair(patterns, tables, pattern, (entity, other), at_s, reaches_s)
+        if model is not None:
+            _, _, met, row = locate_pair(patterns, tables, pattern, (entity, other), at_s, reaches_s)
+            ticks_per_s = met.chunk.ticks_per_s
+            if row is not None:  # nothing is forecast of two that are apart
+                expected = _expected(patterns, met, model, horizon, row, None)
     if as_json:
         told = why.to_json() | ({"expected": [asdict(one) for one in expected]} if model is not None else {})
         print(json.dumps(told, ensure_ascii=False, indent=2))
         return
     print(visible_lines(render_why(why, output_width())), end="")
     for one in expected:
-        print(visible_lines(render_expected(one, words, why.ts)), end="")
+        print(visible_lines(render_expected(one, ticks_per_s, why.ts)), end="")
 
 
 def _expected(
-    patterns: Patterns, words: EntityWords, model: Path, horizon: str | None, row: int | None, place: str | None
+    patterns: Patterns, words: Words, model: Path, horizon: str | None, row: int | None, place: str | None
 ) -> list[Expected]:
     """What the models expect after a row, for each horizon of the pattern."""
     from wayeb_py.compiler.for_each import at_one  # for start-up time: few calls need it
@@ -116,7 +120,7 @@ def _expected(
     return [expected_after(own, words.values, words.chunk, words.word_begin(row), row, at) for own in tables]
 
 
-def render_expected(one: Expected, words: EntityWords, ts: str) -> str:
+def render_expected(one: Expected, ticks_per_s: int, ts: str) -> str:
     """A forecast on a few lines: its probability, its interval, and the symbols that it follows from."""
     told = f"expected: {one.pattern} within {one.horizon} after {ts} with {one.probability:.3f}"
     if one.first is not None and one.last is not None:
@@ -124,8 +128,8 @@ def render_expected(one: Expected, words: EntityWords, ts: str) -> str:
             f"{one.first} to {one.last} events"
             if one.in_events
             else (
-                f"{amount_text(one.first / words.chunk.ticks_per_s, ' s')} to "
-                f"{amount_text(one.last / words.chunk.ticks_per_s, ' s')}"
+                f"{amount_text(one.first / ticks_per_s, ' s')} to "
+                f"{amount_text(one.last / ticks_per_s, ' s')}"
             )
         )
         told += f", {one.confidence:g} of it {span} from now"

@@ -41,6 +41,22 @@ def explain_pair(
 
     `reaches_s` are times that the data of streams are known to reach, where the tables hold only the two.
     """
+    tracks, row, met, own = locate_pair(patterns, tables, name, two, at_s, reaches_s)
+    if own is None:
+        return _explain_apart(patterns, name, tracks, met, row)
+    return Explainer(patterns, met, name).explain(own)
+
+
+def locate_pair(
+    patterns: CompiledPatterns,
+    tables: Mapping[str, pa.Table],
+    name: str,
+    two: Two,
+    at_s: Fraction,
+    reaches_s: Mapping[str, Fraction] = NOTHING_KNOWN,
+) -> tuple[TwoTracks, int, Encounters, int | None]:
+    """The tracks of two and the row of their last event at or before a time; their encounters, and its row there: None
+    where it is none of the pair's."""
     _refuse_unknown(patterns, tables, two)
     tracks = tracks_of_two(patterns, name, tables, two)
     if not tracks.events.first:
@@ -51,9 +67,7 @@ def explain_pair(
         raise DataError(f"`{two[0]}` and `{two[1]}` are no pair so early: both have sent an event by {first}")
     met = encounters_of(patterns, name, tables, [tracks.two], reaches_s)
     own = np.flatnonzero(met.pairs.row == tracks.events.pairs.row[row])
-    if len(own):
-        return Explainer(patterns, met, name).explain(int(own[0]))
-    return _explain_apart(patterns, name, tracks, met, row)
+    return tracks, row, met, int(own[0]) if len(own) else None
 
 
 def explain_pair_event(
