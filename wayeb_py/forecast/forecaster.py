@@ -44,8 +44,7 @@ def forecast_schema(
 
 
 class ForecastRows:
-    """What models say becomes columns, whoever walks through their nodes; `tables` are all that are forecast, by
-    number."""
+    """The nodes that words have reached become columns of forecasts; `tables` are all that are forecast, by number."""
 
     def __init__(self, tables: Sequence[ForecastTables]) -> None:
         self.tables = tables

@@ -125,7 +125,7 @@ def outcomes(trials: Trials, horizon: Horizon) -> Outcomes:
 
 
 def refuse_too_many(n: int) -> None:
-    """Raises LimitError where so many events cannot be kept."""
+    """Raises LimitError where there are too many events to keep."""
     if n > MOST_EVENTS:
         raise LimitError(
             "an evaluation keeps all events in memory, and these are too many",
