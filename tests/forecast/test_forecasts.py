@@ -182,13 +182,21 @@ def rows_of(patterns: wayeb_py.Patterns, tables: list[ForecastTables], cuts: lis
     return pa.concat_tables(watch(patterns, Forecaster(patterns, tables), events(4), cuts))
 
 
+def by_pattern(table: pa.Table) -> dict[str, list[dict[str, object]]]:
+    """The rows of each pattern, in their order."""
+    found: dict[str, list[dict[str, object]]] = {}
+    for row in table.to_pylist():
+        found.setdefault(row["pattern"], []).append(row)
+    return found
+
+
 def test_forecasts_do_not_depend_on_how_the_events_are_cut(patterns: wayeb_py.Patterns) -> None:
     chosen = patterns.select(["AfterA", "Slow"])
     horizons = {"AfterA": Horizon(seconds=Fraction(600), text="10 min"), "Slow": Horizon(events=8, text="8 events")}
     tables = [make_tables(model_of(patterns, name), horizons[name], 0.3) for name in chosen.names]
     whole = rows_of(chosen, tables, [])
     assert len(whole) == 2 * len(events(4))
-    assert rows_of(chosen, tables, [1, 2, 50, 51, 600]) == whole
+    assert by_pattern(rows_of(chosen, tables, [1, 2, 50, 51, 600])) == by_pattern(whole)
     assert whole.column("from").null_count < len(whole)
     assert whole.column("from_events").null_count < len(whole)
 

@@ -3,14 +3,14 @@ has reached."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wayeb_py.arrays import I32, I64, U8, Bool
+from wayeb_py.arrays import F64, I32, I64, U8, Bool
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.engine.arrival.reorder import Rows
 from wayeb_py.engine.arrow_values import reused_memory
@@ -24,6 +24,7 @@ from wayeb_py.forecast.words.place_words import PlaceReader, PlaceWalk
 from wayeb_py.forecast.words.symbols import SymbolReader, Walk
 
 ENOUGH_ROWS = 1 << 14
+MANY_EVENTS = 1 << 9  # of one chunk: from here on each pattern gets batches of its own
 NAMES = pa.dictionary(pa.int32(), pa.string())  # few of them, in many rows
 
 
@@ -52,6 +53,7 @@ class ForecastRows:
         self.horizons = pa.array([own.horizon.text for own in tables], pa.string())
         self._in_time = np.array([own.horizon.seconds is not None for own in tables], dtype=np.uint8)
         self._table: tuple[int, I64, I64] | None = None  # ticks per second, the tables of all, where each begins
+        self._constants: dict[int, tuple[pa.Array, ...]] = {}
 
     def columns(
         self, numbers: Sequence[int], parts: Sequence[tuple[I32, I32, I64]], ts: I64, entity: I32, seq: I64,
@@ -79,6 +81,16 @@ class ForecastRows:
         )  # fmt: skip
         make_rows(ts, entity, seq, tuple(looked_up), tuple(made))
         return made
+
+    def constants(self, number: int, n: int) -> tuple[pa.Array, pa.Array]:
+        """The name and the horizon of one model, n times."""
+        known = self._constants.get(number)
+        if known is None or len(known[0]) < n:
+            which = pa.array(np.full(n, number, dtype=np.int32))
+            known = self._constants[number] = tuple(
+                pa.DictionaryArray.from_arrays(which, words) for words in (self.names, self.horizons)
+            )
+        return known[0].slice(0, n), known[1].slice(0, n)
 
     def spans(self, made: ForecastColumns, times: Callable[[I64], pa.Array]) -> list[pa.Array]:
         """Where intervals begin and end, in time and in events."""
@@ -118,6 +130,12 @@ class Forecaster:
         if self.schema is None:
             self.bind(binding)
         own = [one for one in self._one if one.reader.is_of(cohort)]
+        if len(chunk.ts) >= MANY_EVENTS and not self.has_places:
+            every = [one for one in own if one.is_every]
+            if every:
+                self._make_rows()  # the rows of a pattern stay in the order of events
+                self._waiting += self._at_every_event(every, binding, cohort, chunk, rows, begin)
+                own = [one for one in own if not one.is_every]
         parts = [one.look_up(binding, cohort, chunk, rows, begin) for one in own]
         n = sum(len(row) for row, _, _ in parts)
         if not n:
@@ -133,6 +151,25 @@ class Forecaster:
         if self._n_gathered >= ENOUGH_ROWS:
             self._make_rows()
 
+    def _at_every_event(
+        self, own: Sequence[OneForecast], binding: Binding, cohort: Cohort, chunk: Chunk, rows: Rows, begin: int
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of models that have one at every event, pattern by pattern: all share the events' columns, and only
+        what each says of them is written."""
+        n = len(chunk.ts)
+        key, time = (rows.batch.column(name).slice(begin, n) for name in (binding.key, binding.time))
+        if key.type != binding.entities.key_type:
+            key = binding.entities.keys(chunk.entity)
+        if time.type != binding.rows.schema.time_type:
+            time = binding.rows.times(chunk.ts)
+        seq = reused_memory(n, np.int64)
+        seq[:] = chunk.seq
+        of_event = [key, time, pa.array(seq)]
+        for one in own:
+            told, spans = one.tell(binding, cohort, chunk, rows, begin)
+            name, horizon = self._rows.constants(one.number, n)
+            yield pa.RecordBatch.from_arrays([name, *of_event, pa.array(told), *spans, horizon], schema=self.schema)
+
     def bind(self, binding: Binding) -> None:
         """Learns the types of keys and times."""
         self.schema = forecast_schema(binding.entities.key_type, binding.rows.schema.time_type, self.has_places)
@@ -143,7 +180,8 @@ class Forecaster:
         return self._one
 
     def take(self) -> pa.Table | None:
-        """The forecasts since the last call, in the order of events; None before the first event."""
+        """The forecasts since the last call, those of one pattern in the order of events; None before the first
+        event."""
         if self.schema is None:
             return None
         self._make_rows()
@@ -191,14 +229,16 @@ class OneForecast:
             lookup = patterns.runnables[self.reader.runnable].lookup
             self.place_names = [] if lookup is None else list(lookup.names)
         self._is_likely = tables.probability >= at_least
+        self.is_every = plan is None and bool(self._is_likely.all())
+        self.walk.mark_spans(tables.first >= 0)
+        self._probability = np.ascontiguousarray(tables.probability.reshape(-1), dtype=np.float64)
+        self._table: tuple[int, I64] | None = None  # ticks per second, and what `node_table` says
         self._class_of = {class_: number for number, class_ in enumerate(tables.classes, 1)}
 
     def look_up(self, binding: Binding, cohort: Cohort, chunk: Chunk, rows: Rows, begin: int) -> tuple[I32, I32, I64]:
         """The rows of a chunk with forecasts, and of each its place in the table and its place."""
         tables = self.tables
-        class_ = np.zeros(0, dtype=np.int64)
-        if tables.model.by is not None:
-            class_ = self._classes(rows.batch.column(tables.model.by).slice(begin, len(chunk.ts)))
+        class_ = self._class_of_rows(rows, begin, len(chunk.ts))
         if self.places is not None:
             row, node, place = self._at_places(self.places, binding, cohort, chunk, class_)
         else:
@@ -206,6 +246,35 @@ class OneForecast:
             row, node = self.walk.step_likely(codes, chunk, len(binding.entities), class_)
             place = np.full(len(row) if self.beside_places else 0, -1, dtype=np.int64)
         return row, node if tables.model.by is None else node + (class_[row] * self._n_nodes).astype(np.int32), place
+
+    def tell(
+        self, binding: Binding, cohort: Cohort, chunk: Chunk, rows: Rows, begin: int
+    ) -> tuple[F64, list[pa.Array]]:
+        """The probability at each event, and where intervals begin and end, in time and in events."""
+        class_ = self._class_of_rows(rows, begin, len(chunk.ts))
+        codes = self.reader.codes(cohort, chunk)
+        told, row, node = self.walk.step_every(codes, chunk, len(binding.entities), class_, self._probability)
+        n, in_time = len(told), self.tables.horizon.seconds is not None
+        types = [binding.rows.schema.time_type] * 2 + [pa.int64()] * 2
+        spans = [_nulls(n, type_) for type_ in types]
+        if len(row):
+            if self._table is None or self._table[0] != chunk.ticks_per_s:
+                self._table = chunk.ticks_per_s, node_table(self.tables, chunk.ticks_per_s)
+            at = 3 * (node.astype(np.int64) + (class_[row] * self._n_nodes if len(class_) else 0))
+            table, now = self._table[1], chunk.ts[row] if in_time else np.int64(0)
+            mark = np.zeros(n, dtype=np.uint8)
+            mark[row] = table[at + 1] >= 0
+            for place in (1, 2):
+                ends = np.zeros(n, dtype=np.int64)  # only what is filled is ever touched
+                ends[row] = table[at + place] + now
+                values = binding.rows.times(ends) if in_time else pa.array(ends)
+                spans[place - 1 if in_time else place + 1] = _where(values, mark, 1)
+        return told, spans
+
+    def _class_of_rows(self, rows: Rows, begin: int, n: int) -> I64:
+        """The class of each event; none where there is one."""
+        by = self.tables.model.by
+        return np.zeros(0, dtype=np.int64) if by is None else self._classes(rows.batch.column(by).slice(begin, n))
 
     def _at_places(
         self, places: tuple[PlaceReader, PlaceWalk], binding: Binding, cohort: Cohort, chunk: Chunk, class_: I64

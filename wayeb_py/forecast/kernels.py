@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numba as nb
 import numpy as np
 
-from wayeb_py.kernels.compiled import i32, i64, inlined, kernel, read_only, two_i64, u8, u16
+from wayeb_py.kernels.compiled import f64, i32, i64, inlined, kernel, read_only, two_i64, u8, u16
 from wayeb_py.kernels.structs import F64, I32, I64, U8, struct
 
 
@@ -63,6 +63,39 @@ def follow_likely(  # type: ignore[no-untyped-def]
         row_out[n_out] = row
         node_out[n_out] = node
         n_out += 1
+    return n_out
+
+
+@kernel(
+    nb.int64(u16[::1], read_only(i32), i32[::1], u8[::1], i32[::1], nb.int64, i32[::1], i64[::1], read_only(f64),
+             f64[::1], i32[::1], i32[::1])
+)  # fmt: skip
+def follow_every(  # type: ignore[no-untyped-def]
+    code, symbol_of_code, entity, fresh, step_to, n_symbols, node_of, class_, probability, told, row_out, node_out
+):
+    """Steps as `follow_likely` does, and writes what each event's node tells: told[row] = probability[class * nodes +
+    node]. Notes the rows and nodes that are marked, by a step to -1 - node, and returns how many."""
+    n_out = 0
+    n_nodes = step_to.shape[0] // n_symbols
+    has_classes = class_.shape[0] > 0
+    width = np.uint64(n_symbols)
+    for row in range(code.shape[0]):
+        nth = np.uint64(row)
+        e = np.uint64(entity[nth])
+        before = np.uint64(node_of[e])
+        if fresh[nth] != 0:
+            before = np.uint64(0)
+        node = step_to[before * width + np.uint64(symbol_of_code[np.uint64(code[nth])])]
+        if node < 0:
+            node = -1 - node
+            row_out[n_out] = row
+            node_out[n_out] = node
+            n_out += 1
+        node_of[e] = node
+        at = np.int64(node)
+        if has_classes:
+            at += class_[nth] * n_nodes
+        told[nth] = probability[np.uint64(at)]
     return n_out
 
 

@@ -118,7 +118,8 @@ class ForecastOperator:
         return forecast_schema(known.key_type, known.time_type, has_places, self._of_pairs is not None)
 
     def feed(self, events: pa.RecordBatch, stream: str | None = None, partition: str | None = None) -> pa.Table:
-        """The forecasts at some more events, in their order; those of pairs after those of single entities."""
+        """The forecasts at some more events, those of one pattern in their order: of many events all of one pattern may
+        come before those of the next, and those of pairs come last."""
         self._recogniser.feed(events, stream, partition)
         return self._take()
 

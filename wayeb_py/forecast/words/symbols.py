@@ -11,15 +11,16 @@ from math import prod
 
 import numpy as np
 
-from wayeb_py.arrays import I32, I64, U16, Bool
+from wayeb_py.arrays import F64, I32, I64, U16, Bool
 from wayeb_py.compiler.axes import Axis, coarsen
 from wayeb_py.compiler.patterns import CompiledPatterns
+from wayeb_py.engine.arrow_values import reused_memory
 from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.engine.stepping.encode import Encoder
 from wayeb_py.engine.stepping.steppers import Coder, Found
 from wayeb_py.engine.values import Chunk
 from wayeb_py.forecast.automaton import DetectingAutomaton
-from wayeb_py.forecast.kernels import follow, follow_likely
+from wayeb_py.forecast.kernels import follow, follow_every, follow_likely
 from wayeb_py.growing_arrays import lengthened
 
 
@@ -107,8 +108,31 @@ class Walk:
     def mark_likely(self, is_likely: Bool) -> None:
         """Says which nodes `step_likely` reports: is_likely[class, node]."""
         self._is_likely = np.ascontiguousarray(is_likely.reshape(-1), dtype=np.uint8)
-        marked = np.asarray(is_likely.any(axis=0))[self._next]
-        self._step_to: I32 = np.where(marked, -1 - self._next, self._next).astype(np.int32)
+        self._to_likely = self._marked(is_likely)
+
+    def mark_spans(self, has_span: Bool) -> None:
+        """Says which nodes `step_every` reports: has_span[class, node]."""
+        self._to_spans = self._marked(has_span)
+
+    def _marked(self, wanted: Bool) -> I32:
+        """[node, symbol]: where it leads, or -1 - that node where it is wanted in some class."""
+        marked = np.asarray(wanted.any(axis=0))[self._next]
+        return np.where(marked, -1 - self._next, self._next).astype(np.int32)
+
+    def step_every(
+        self, codes: tuple[U16, I32], chunk: Chunk, n_entities: int, class_: I64, probability: F64
+    ) -> tuple[F64, I32, I32]:
+        """The probability at each event, probability[class * nodes + node]; the rows after which a node is reached that
+        is marked in some class, and these nodes."""
+        self._grow(n_entities)
+        code, symbol_of_code = codes
+        told = reused_memory(len(code), np.float64)
+        row, node = np.empty(len(code), dtype=np.int32), np.empty(len(code), dtype=np.int32)
+        n = follow_every(
+            code, symbol_of_code, chunk.entity, chunk.fresh, self._to_spans, self._n_symbols, self.node_of, class_,
+            probability, told, row, node,
+        )  # fmt: skip
+        return told, row[:n], node[:n]
 
     def step_likely(self, codes: tuple[U16, I32], chunk: Chunk, n_entities: int, class_: I64) -> tuple[I32, I32]:
         """The rows after which a marked node is reached, and the node of each."""
@@ -116,7 +140,7 @@ class Walk:
         code, symbol_of_code = codes
         row, node = np.empty(len(code), dtype=np.int32), np.empty(len(code), dtype=np.int32)
         n = follow_likely(
-            code, symbol_of_code, chunk.entity, chunk.fresh, self._step_to, self._n_symbols, self.node_of, class_,
+            code, symbol_of_code, chunk.entity, chunk.fresh, self._to_likely, self._n_symbols, self.node_of, class_,
             self._is_likely, row, node,
         )  # fmt: skip
         return row[:n], node[:n]
