@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,10 @@ from hypothesis import strategies as st
 import wayeb_py
 from tests.forecast.test_forecasts import PATTERNS, STREAM, by_pattern, events
 from wayeb_py.errors import DataError
+from wayeb_py.forecast import forecaster as forecasting
 from wayeb_py.forecast.operator import ForecastOperator
 from wayeb_py.forecast.tables import Horizon
+from wayeb_py.forecast.words import joint_walk
 from wayeb_py.run.forecasts import forecast, learn, load_tables
 
 NAMES = ["AfterA", "Rise", "Slow", "Counted"]
@@ -96,3 +99,51 @@ def test_a_horizon_is_a_time_or_a_number_of_events(learnt: Path) -> None:
     assert chosen().forecaster(learnt / "model", "3 events").feed(
         events(4).combine_chunks().to_batches()[0]
     ).column("horizon")[0].as_py() == "3 events"  # fmt: skip
+
+
+def test_models_that_are_stepped_together_say_what_each_says_by_itself(tmp_path: Path) -> None:
+    together = wayeb_py.compile(STREAM + PATTERNS).select(["AfterA", "Counted"])
+    pq.write_table(events(), tmp_path / "history.parquet")
+    learn(together, [str(tmp_path / "history.parquet")], tmp_path / "model")
+    table = events(4)
+    for at_least in (0.0, 0.2):
+        alone = [
+            together.select([name]).forecaster(tmp_path / "model", HORIZON, at_least=at_least)
+            for name in together.names
+        ]
+        expected = {}
+        for one in alone:
+            expected |= by_pattern(one.feed(table.to_batches()[0]))
+        made, soon = [], together.forecaster(tmp_path / "model", HORIZON, at_least=at_least)
+        for begin, end in pairwise([0, 1, 30, 600, 900]):
+            made.append(soon.feed(table.slice(begin, end - begin).combine_chunks().to_batches()[0]))
+            (forecaster_,) = soon._of_stream.values()
+            joint = forecaster_._joint
+            assert joint is not None
+            assert 1 < len(joint[1]) < 200
+            state = soon.save()  # gives the nodes back to each
+            if end != 30:
+                soon = together.forecaster(tmp_path / "model", HORIZON, at_least=at_least)
+                soon.restore(state)
+        assert by_pattern(pa.concat_tables(made)) == expected
+        assert all(len(rows) > 20 for rows in expected.values())
+
+
+def test_joint_nodes_have_room_for_more(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(joint_walk, "LEAST_ROOM", 2)
+    test_models_that_are_stepped_together_say_what_each_says_by_itself(tmp_path)
+
+
+def test_models_part_where_their_joint_nodes_are_too_many(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    together = wayeb_py.compile(STREAM + PATTERNS).select(["AfterA", "Counted"])
+    pq.write_table(events(), tmp_path / "history.parquet")
+    learn(together, [str(tmp_path / "history.parquet")], tmp_path / "model")
+
+    def rows() -> dict[str, list[dict[str, object]]]:
+        soon = together.forecaster(tmp_path / "model", HORIZON)
+        parts = [events(4).slice(begin, 300).combine_chunks().to_batches()[0] for begin in (0, 300, 600)]
+        return by_pattern(pa.concat_tables([soon.feed(part) for part in parts]))
+
+    expected = rows()
+    monkeypatch.setattr(forecasting, "MOST_NODES", 1)
+    assert rows() == expected

@@ -20,6 +20,7 @@ from wayeb_py.engine.stepping.steppers import Found
 from wayeb_py.engine.values import Chunk
 from wayeb_py.forecast.kernels import IN_EVENTS, IN_TIME, ForecastColumns, LookedUp, make_rows
 from wayeb_py.forecast.tables import ForecastTables
+from wayeb_py.forecast.words.joint_walk import MOST_NODES, JointWalk, marked_rows, tell
 from wayeb_py.forecast.words.place_words import PlaceReader, PlaceWalk
 from wayeb_py.forecast.words.symbols import SymbolReader, Walk
 
@@ -121,6 +122,8 @@ class Forecaster:
         for one in self._one:
             one.beside_places = self.has_places
         self._n_gathered = 0
+        self._joint: tuple[Cohort, JointWalk] | None = None
+        self._any_likely: Bool = np.zeros(0, dtype=bool)  # [joint node]
         self._binding: Binding | None = None
         self._waiting: list[pa.RecordBatch] = []
         self.schema: pa.Schema | None = None
@@ -130,6 +133,7 @@ class Forecaster:
         if self.schema is None:
             self.bind(binding)
         own = [one for one in self._one if one.reader.is_of(cohort)]
+        self._step_together(own, binding, cohort, chunk)
         if len(chunk.ts) >= MANY_EVENTS and not self.has_places:
             every = [one for one in own if one.is_every]
             if every:
@@ -150,6 +154,48 @@ class Forecaster:
         self._n_gathered += n
         if self._n_gathered >= ENOUGH_ROWS:
             self._make_rows()
+
+    def _step_together(self, own: Sequence[OneForecast], binding: Binding, cohort: Cohort, chunk: Chunk) -> None:
+        """Steps the models that read the same codes of the events at once, where there are several."""
+        together = [one for one in own if one.may_join]
+        codes = [one.reader.codes(cohort, chunk) for one in together]
+        if self._joint is not None and self._joint[0] is not cohort:
+            self._part()
+        if self._joint is None:
+            address = {code.__array_interface__["data"] for code, _ in codes}
+            if len(together) < 2 or len(address) > 1:
+                return
+            walk = JointWalk([one.walk for one in together], [symbol_of_code for _, symbol_of_code in codes])
+            if not walk.is_possible:
+                for one in together:
+                    one.may_join = False
+                return
+            self._joint = cohort, walk
+        walk = self._joint[1]
+        reached = walk.step(codes[0][0], chunk, len(binding.entities))
+        rows: I32 | None = None
+        if not all(one.is_every for one in together):
+            rows = marked_rows(reached, self._likely(walk, together))
+        for model, one in enumerate(together):
+            one.joined = reached, walk.nodes(model), rows
+        if len(walk) > MOST_NODES:  # what is looked up for each joint node would not stay in the cache
+            self._part()
+            for one in together:
+                one.may_join = False
+
+    def _likely(self, walk: JointWalk, together: Sequence[OneForecast]) -> Bool:
+        """[joint node]: whether a model has a forecast there."""
+        if len(self._any_likely) != len(walk):
+            self._any_likely = np.zeros(len(walk), dtype=bool)
+            for model, one in enumerate(together):
+                self._any_likely |= one.likely_nodes[walk.nodes(model)]
+        return self._any_likely
+
+    def _part(self) -> None:
+        """Gives every model the nodes of its own words."""
+        if self._joint is not None:
+            self._joint[1].release()
+            self._joint, self._any_likely = None, np.zeros(0, dtype=bool)
 
     def _at_every_event(
         self, own: Sequence[OneForecast], binding: Binding, cohort: Cohort, chunk: Chunk, rows: Rows, begin: int
@@ -176,7 +222,8 @@ class Forecaster:
 
     @property
     def words(self) -> list[OneForecast]:
-        """Where the words of the entities are, model by model."""
+        """Where the words of the entities are, model by model; a caller may change it."""
+        self._part()
         return self._one
 
     def take(self) -> pa.Table | None:
@@ -231,6 +278,11 @@ class OneForecast:
         self._is_likely = tables.probability >= at_least
         self.is_every = plan is None and bool(self._is_likely.all())
         self.walk.mark_spans(tables.first >= 0)
+        self.may_join = plan is None and tables.model.by is None
+        self.likely_nodes, self._has_span = self._is_likely[0], tables.first[0] >= 0
+        # Where it was stepped with others: the joint node of each event, the own node of each joint one, and the events
+        # after which one of them is likely, None where all are.
+        self.joined: tuple[I32, I32, I32 | None] | None = None
         self._probability = np.ascontiguousarray(tables.probability.reshape(-1), dtype=np.float64)
         self._table: tuple[int, I64] | None = None  # ticks per second, and what `node_table` says
         self._class_of = {class_: number for number, class_ in enumerate(tables.classes, 1)}
@@ -239,8 +291,16 @@ class OneForecast:
         """The rows of a chunk with forecasts, and of each its place in the table and its place."""
         tables = self.tables
         class_ = self._class_of_rows(rows, begin, len(chunk.ts))
+        joined, self.joined = self.joined, None
         if self.places is not None:
             row, node, place = self._at_places(self.places, binding, cohort, chunk, class_)
+        elif joined is not None:
+            reached, node_of, rows_of = joined
+            row = np.arange(len(reached), dtype=np.int32) if rows_of is None else rows_of
+            node = node_of[reached[row]]
+            chosen = self.likely_nodes[node]
+            row, node = row[chosen], node[chosen]
+            place = np.full(len(row) if self.beside_places else 0, -1, dtype=np.int64)
         else:
             codes = self.reader.codes(cohort, chunk)
             row, node = self.walk.step_likely(codes, chunk, len(binding.entities), class_)
@@ -252,8 +312,14 @@ class OneForecast:
     ) -> tuple[F64, list[pa.Array]]:
         """The probability at each event, and where intervals begin and end, in time and in events."""
         class_ = self._class_of_rows(rows, begin, len(chunk.ts))
-        codes = self.reader.codes(cohort, chunk)
-        told, row, node = self.walk.step_every(codes, chunk, len(binding.entities), class_, self._probability)
+        joined, self.joined = self.joined, None
+        if joined is not None:
+            reached, node_of, _ = joined
+            told, row = tell(reached, self._probability[node_of], self._has_span[node_of])
+            node = node_of[reached[row]]
+        else:
+            codes = self.reader.codes(cohort, chunk)
+            told, row, node = self.walk.step_every(codes, chunk, len(binding.entities), class_, self._probability)
         n, in_time = len(told), self.tables.horizon.seconds is not None
         types = [binding.rows.schema.time_type] * 2 + [pa.int64()] * 2
         spans = [_nulls(n, type_) for type_ in types]

@@ -99,6 +99,113 @@ def follow_every(  # type: ignore[no-untyped-def]
     return n_out
 
 
+class JointNodes(NamedTuple):
+    """Joint nodes, by number: a node of each model."""
+
+    tuples: I32  # [joint node * models + model]
+    step_to: I32  # [joint node * symbols + symbol]: the next one, or -1 where it is not known yet
+    keys: I64  # a hash table of their keys, -1 where it is free
+    slots: I32  # the numbers that belong to the keys
+    n_known: I64  # how many there are
+
+
+@inlined
+def _join(j, symbol, symbols, next_node, models, nodes):  # type: ignore[no-untyped-def]
+    """The joint node after a symbol, made where there is none yet; -1 where there is no room."""
+    n_models = models.shape[0] // 3
+    key = np.int64(0)
+    for m in range(n_models):
+        node = nodes.tuples[j * n_models + m]
+        node = next_node[models[m] + node * models[n_models + m] + symbols[symbol * n_models + m]]
+        key += node * models[2 * n_models + m]
+    slot = key % nodes.keys.shape[0]
+    while nodes.keys[slot] >= 0 and nodes.keys[slot] != key:
+        slot = (slot + 1) % nodes.keys.shape[0]
+    if nodes.keys[slot] == key:
+        return np.int64(nodes.slots[slot])
+    number = nodes.n_known[0]
+    if (number + 1) * n_models > nodes.tuples.shape[0]:
+        return np.int64(-1)
+    nodes.n_known[0] += 1
+    nodes.keys[slot], nodes.slots[slot] = key, number
+    for m in range(n_models):
+        node = nodes.tuples[j * n_models + m]
+        nodes.tuples[number * n_models + m] = next_node[
+            models[m] + node * models[n_models + m] + symbols[symbol * n_models + m]
+        ]
+    return number
+
+
+@kernel(
+    nb.int64(nb.int64, u16[::1], i32[::1], i32[::1], u8[::1], i32[::1], i32[::1], i32[::1], i64[::1],
+             struct(JointNodes), i32[::1])
+)  # fmt: skip
+def follow_joint(  # type: ignore[no-untyped-def]
+    begin, code, symbol_of_code, entity, fresh, joint_of, symbols, next_node, models, nodes, reached
+):
+    """reached[row] = the joint node of the entity after the event, from row `begin` on; returns the row at which there
+    was no room for another one, or the number of rows.
+
+    `models` has, for all models, where their steps begin in `next_node`, how many symbols they have, and what their
+    node counts in a key; `symbols[joint symbol * models + model]`.
+    """
+    nodes = JointNodes(*nodes)
+    n_symbols = symbols.shape[0] // (models.shape[0] // 3)
+    width = np.uint64(n_symbols)
+    for row in range(begin, code.shape[0]):
+        nth = np.uint64(row)
+        e = np.uint64(entity[nth])
+        j = np.uint64(joint_of[e])
+        if fresh[nth] != 0:
+            j = np.uint64(0)
+        symbol = np.uint64(symbol_of_code[np.uint64(code[nth])])
+        to = nodes.step_to[j * width + symbol]
+        if to < 0:
+            made = _join(np.int64(j), np.int64(symbol), symbols, next_node, models, nodes)
+            if made < 0:
+                return np.int64(row)
+            to = np.int32(made)
+            nodes.step_to[j * width + symbol] = to
+        joint_of[e] = to
+        reached[nth] = to
+    return np.int64(code.shape[0])
+
+
+@kernel(nb.void(i64[::1], i64[::1], i32[::1], nb.int64))
+def put_joint(new, keys, slots, first):  # type: ignore[no-untyped-def]
+    """Puts keys that are not there yet into the hash table of joint nodes, with numbers from `first` on."""
+    for nth in range(new.shape[0]):
+        slot = new[nth] % keys.shape[0]
+        while keys[slot] >= 0:
+            slot = (slot + 1) % keys.shape[0]
+        keys[slot] = new[nth]
+        slots[slot] = first + nth
+
+
+@kernel(nb.int64(i32[::1], u8[::1], i32[::1]))
+def note_joint(reached, is_marked, row_out):  # type: ignore[no-untyped-def]
+    """Notes the rows whose joint node is marked; returns how many."""
+    n_out = 0
+    for row in range(reached.shape[0]):
+        row_out[n_out] = row
+        n_out += is_marked[np.uint64(reached[np.uint64(row)])]
+    return n_out
+
+
+@kernel(nb.int64(i32[::1], read_only(f64), u8[::1], f64[::1], i32[::1]))
+def tell_joint(reached, probability, is_marked, told, row_out):  # type: ignore[no-untyped-def]
+    """told[row] = probability[reached[row]]; notes the rows that are marked, where there is room for any."""
+    n_out = 0
+    notes = row_out.shape[0] > 0
+    for row in range(reached.shape[0]):
+        j = np.uint64(reached[np.uint64(row)])
+        told[np.uint64(row)] = probability[j]
+        if notes and is_marked[j] != 0:
+            row_out[n_out] = row
+            n_out += 1
+    return n_out
+
+
 KNOWN, BEGINS, ENDS = range(3)  # a place at an event: known before, within reach for the first time, or forgotten
 
 

@@ -90,19 +90,19 @@ class Walk:
     """The node of every entity's word in one automaton, kept from chunk to chunk."""
 
     def __init__(self, next_node: I64) -> None:
-        self._next = np.ascontiguousarray(next_node.ravel(), dtype=np.int32)
-        self._n_symbols = int(next_node.shape[1])
+        self.next_node = np.ascontiguousarray(next_node.ravel(), dtype=np.int32)
+        self.n_symbols = int(next_node.shape[1])
         self.node_of: I32 = np.zeros(0, dtype=np.int32)
 
     def __len__(self) -> int:
         """How many nodes there are."""
-        return len(self._next) // self._n_symbols
+        return len(self.next_node) // self.n_symbols
 
     def step(self, symbols: I32, chunk: Chunk, n_entities: int) -> tuple[I32, I32]:
         """The node before and after each event."""
         self._grow(n_entities)
         before, after = np.empty(len(symbols), dtype=np.int32), np.empty(len(symbols), dtype=np.int32)
-        follow(symbols, chunk.entity, chunk.fresh, self._next, self._n_symbols, self.node_of, before, after)
+        follow(symbols, chunk.entity, chunk.fresh, self.next_node, self.n_symbols, self.node_of, before, after)
         return before, after
 
     def mark_likely(self, is_likely: Bool) -> None:
@@ -116,8 +116,8 @@ class Walk:
 
     def _marked(self, wanted: Bool) -> I32:
         """[node, symbol]: where it leads, or -1 - that node where it is wanted in some class."""
-        marked = np.asarray(wanted.any(axis=0))[self._next]
-        return np.where(marked, -1 - self._next, self._next).astype(np.int32)
+        marked = np.asarray(wanted.any(axis=0))[self.next_node]
+        return np.where(marked, -1 - self.next_node, self.next_node).astype(np.int32)
 
     def step_every(
         self, codes: tuple[U16, I32], chunk: Chunk, n_entities: int, class_: I64, probability: F64
@@ -129,7 +129,7 @@ class Walk:
         told = reused_memory(len(code), np.float64)
         row, node = np.empty(len(code), dtype=np.int32), np.empty(len(code), dtype=np.int32)
         n = follow_every(
-            code, symbol_of_code, chunk.entity, chunk.fresh, self._to_spans, self._n_symbols, self.node_of, class_,
+            code, symbol_of_code, chunk.entity, chunk.fresh, self._to_spans, self.n_symbols, self.node_of, class_,
             probability, told, row, node,
         )  # fmt: skip
         return told, row[:n], node[:n]
@@ -140,7 +140,7 @@ class Walk:
         code, symbol_of_code = codes
         row, node = np.empty(len(code), dtype=np.int32), np.empty(len(code), dtype=np.int32)
         n = follow_likely(
-            code, symbol_of_code, chunk.entity, chunk.fresh, self._to_likely, self._n_symbols, self.node_of, class_,
+            code, symbol_of_code, chunk.entity, chunk.fresh, self._to_likely, self.n_symbols, self.node_of, class_,
             self._is_likely, row, node,
         )  # fmt: skip
         return row[:n], node[:n]
