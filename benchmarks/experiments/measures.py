@@ -124,7 +124,7 @@ def recognise_in_batches(patterns: wayeb_py.Patterns, batches: Sequence[pa.Recor
     """How many detections there are; each batch's are let go before the next."""
     recogniser = wayeb_py.Recogniser(patterns, workers=1, order="sorted")
     n = sum(recogniser.feed(batch).to_arrow().num_rows for batch in batches)
-    return n + recogniser.finish().to_arrow().num_rows
+    return int(n + recogniser.finish().to_arrow().num_rows)
 
 
 def learnt(patterns: wayeb_py.Patterns, n_events: int, folder: Path) -> Callable[[float], ForecastOperator]:
@@ -142,7 +142,7 @@ def forecasts(operator: ForecastOperator, events: pa.Table) -> pa.Table:
 
 def forecasts_in_batches(operator: ForecastOperator, batches: Sequence[pa.RecordBatch]) -> int:
     """How many forecasts there are; each batch's are let go before the next."""
-    return sum(operator.feed(batch).num_rows for batch in batches) + operator.finish().num_rows
+    return int(sum(operator.feed(batch).num_rows for batch in batches) + operator.finish().num_rows)
 
 
 def in_one_order(rows: pa.Table) -> pa.Table:
@@ -203,8 +203,8 @@ def in_process(experiment: Experiment) -> None:
     experiment.bound_ratio("measures over recognition alone", "measured", "six", MOST_MEASURED, "at most")
     experiment.bound_ratio("named events over recognition alone", "named", "six", MOST_NAMED, "at most")
     experiment.bound_ratio("likely forecasts over recognition alone", "forecast", "six", MOST_FORECAST, "at most")
-    every = "forecasts of each of the six at every event over recognition alone"
-    experiment.bound_ratio(every, "every forecast", "six in batches", MOST_FORECAST, "at most")
+    name = "forecasts of each of the six at every event over recognition alone"
+    experiment.bound_ratio(name, "every forecast", "six in batches", MOST_FORECAST, "at most")
     experiment.report("where all of them are kept", seconds["all kept"] / seconds["six"], "x")
     more_s = seconds["every forecast"] - seconds["six in batches"]
     experiment.report("a forecast with its row", 1e9 * more_s / n_every, "ns")

@@ -111,7 +111,7 @@ def test_models_that_are_stepped_together_say_what_each_says_by_itself(tmp_path:
             together.select([name]).forecaster(tmp_path / "model", HORIZON, at_least=at_least)
             for name in together.names
         ]
-        expected = {}
+        expected: dict[str, list[dict[str, object]]] = {}
         for one in alone:
             expected |= by_pattern(one.feed(table.to_batches()[0]))
         made, soon = [], together.forecaster(tmp_path / "model", HORIZON, at_least=at_least)
