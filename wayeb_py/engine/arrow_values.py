@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from sys import getrefcount
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,30 @@ def reused_memory(n: int, kind: type[Kind]) -> npt.NDArray[Kind]:
     """An array, not filled, in memory of Arrow's: what was freed is used again, without a page fault every 4 KiB."""
     found: npt.NDArray[Kind] = np.frombuffer(pa.allocate_buffer(n * np.dtype(kind).itemsize), dtype=kind)
     return found
+
+
+class RecycledArrays:
+    """Arrays that are handed out again once nothing refers to them any more, such as the columns of a batch that its
+    reader has let go. An allocator may have given such memory back by then, and a page fault every 4 KiB costs more
+    than to fill it."""
+
+    def __init__(self, most: int = 16) -> None:
+        self._known: list[npt.NDArray[Any]] = []
+        self._most = most
+
+    def take(self, n: int, kind: type[Kind]) -> npt.NDArray[Kind]:
+        """An array, not filled."""
+        size = n * np.dtype(kind).itemsize
+        for at, room in enumerate(self._known):
+            # Referred to by the list, by `room` and by the call itself.
+            if len(room) >= size and getrefcount(room) <= 3:
+                self._known.append(self._known.pop(at))  # the one that was used last is asked last
+                return room[:size].view(kind)
+        made = np.empty(size, dtype=np.uint8)
+        if len(self._known) >= self._most:
+            self._known.pop(0)
+        self._known.append(made)
+        return made[:].view(kind)
 
 
 def takeable(type_: pa.DataType) -> pa.DataType:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from wayeb_py.arrays import F64, I32, I64, U8, Bool
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.engine.arrival.reorder import Rows
-from wayeb_py.engine.arrow_values import reused_memory
+from wayeb_py.engine.arrow_values import RecycledArrays, reused_memory
 from wayeb_py.engine.binding import Binding
 from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.engine.stepping.steppers import Found
@@ -122,6 +122,7 @@ class Forecaster:
         for one in self._one:
             one.beside_places = self.has_places
         self._n_gathered = 0
+        self._memory = RecycledArrays()
         self._joint: tuple[Cohort, JointWalk] | None = None
         self._any_likely: Bool = np.zeros(0, dtype=bool)  # [joint node]
         self._binding: Binding | None = None
@@ -208,11 +209,12 @@ class Forecaster:
             key = binding.entities.keys(chunk.entity)
         if time.type != binding.rows.schema.time_type:
             time = binding.rows.times(chunk.ts)
-        seq = reused_memory(n, np.int64)
+        seq = self._memory.take(n, np.int64)
         seq[:] = chunk.seq
         of_event = [key, time, pa.array(seq)]
         for one in own:
-            told, spans = one.tell(binding, cohort, chunk, rows, begin)
+            told = self._memory.take(n, np.float64)
+            spans = one.tell(binding, cohort, chunk, rows, begin, told)
             name, horizon = self._rows.constants(one.number, n)
             yield pa.RecordBatch.from_arrays([name, *of_event, pa.array(told), *spans, horizon], schema=self.schema)
 
@@ -308,18 +310,18 @@ class OneForecast:
         return row, node if tables.model.by is None else node + (class_[row] * self._n_nodes).astype(np.int32), place
 
     def tell(
-        self, binding: Binding, cohort: Cohort, chunk: Chunk, rows: Rows, begin: int
-    ) -> tuple[F64, list[pa.Array]]:
-        """The probability at each event, and where intervals begin and end, in time and in events."""
+        self, binding: Binding, cohort: Cohort, chunk: Chunk, rows: Rows, begin: int, told: F64
+    ) -> list[pa.Array]:
+        """Fills in the probability at each event; returns where intervals begin and end, in time and in events."""
         class_ = self._class_of_rows(rows, begin, len(chunk.ts))
         joined, self.joined = self.joined, None
         if joined is not None:
             reached, node_of, _ = joined
-            told, row = tell(reached, self._probability[node_of], self._has_span[node_of])
+            row = tell(reached, self._probability[node_of], self._has_span[node_of], told)
             node = node_of[reached[row]]
         else:
             codes = self.reader.codes(cohort, chunk)
-            told, row, node = self.walk.step_every(codes, chunk, len(binding.entities), class_, self._probability)
+            row, node = self.walk.step_every(codes, chunk, len(binding.entities), class_, self._probability, told)
         n, in_time = len(told), self.tables.horizon.seconds is not None
         types = [binding.rows.schema.time_type] * 2 + [pa.int64()] * 2
         spans = [_nulls(n, type_) for type_ in types]
@@ -335,7 +337,7 @@ class OneForecast:
                 ends[row] = table[at + place] + now
                 values = binding.rows.times(ends) if in_time else pa.array(ends)
                 spans[place - 1 if in_time else place + 1] = _where(values, mark, 1)
-        return told, spans
+        return spans
 
     def _class_of_rows(self, rows: Rows, begin: int, n: int) -> I64:
         """The class of each event; none where there is one."""

@@ -15,7 +15,6 @@ from operator import mul
 import numpy as np
 
 from wayeb_py.arrays import F64, I32, I64, U8, U16, Bool
-from wayeb_py.engine.arrow_values import reused_memory
 from wayeb_py.engine.stepping.pooled_lists import grown
 from wayeb_py.engine.values import Chunk
 from wayeb_py.forecast.kernels import JointNodes, follow_joint, note_joint, put_joint, tell_joint
@@ -133,10 +132,8 @@ def marked_rows(reached: I32, is_marked: Bool) -> I32:
     return rows[: note_joint(reached, np.ascontiguousarray(is_marked, dtype=np.uint8), rows)]
 
 
-def tell(reached: I32, probability: F64, is_marked: Bool) -> tuple[F64, I32]:
-    """probability[reached[row]] of each row, and the rows whose joint node is marked."""
-    told = reused_memory(len(reached), np.float64)
+def tell(reached: I32, probability: F64, is_marked: Bool, told: F64) -> I32:
+    """told[row] = probability[reached[row]]; returns the rows whose joint node is marked."""
     rows: I32 = np.empty(len(reached) if is_marked.any() else 0, dtype=np.int32)
     marked: U8 = np.ascontiguousarray(is_marked, dtype=np.uint8)
-    n = tell_joint(reached, probability, marked, told, rows)
-    return told, rows[:n]
+    return rows[: tell_joint(reached, probability, marked, told, rows)]

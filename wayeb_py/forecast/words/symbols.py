@@ -14,7 +14,6 @@ import numpy as np
 from wayeb_py.arrays import F64, I32, I64, U16, Bool
 from wayeb_py.compiler.axes import Axis, coarsen
 from wayeb_py.compiler.patterns import CompiledPatterns
-from wayeb_py.engine.arrow_values import reused_memory
 from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.engine.stepping.encode import Encoder
 from wayeb_py.engine.stepping.steppers import Coder, Found
@@ -120,19 +119,18 @@ class Walk:
         return np.where(marked, -1 - self.next_node, self.next_node).astype(np.int32)
 
     def step_every(
-        self, codes: tuple[U16, I32], chunk: Chunk, n_entities: int, class_: I64, probability: F64
-    ) -> tuple[F64, I32, I32]:
-        """The probability at each event, probability[class * nodes + node]; the rows after which a node is reached that
-        is marked in some class, and these nodes."""
+        self, codes: tuple[U16, I32], chunk: Chunk, n_entities: int, class_: I64, probability: F64, told: F64
+    ) -> tuple[I32, I32]:
+        """told[row] = probability[class * nodes + node] after each event; returns the rows after which a node that is
+        marked in some class is reached, and these nodes."""
         self._grow(n_entities)
         code, symbol_of_code = codes
-        told = reused_memory(len(code), np.float64)
         row, node = np.empty(len(code), dtype=np.int32), np.empty(len(code), dtype=np.int32)
         n = follow_every(
             code, symbol_of_code, chunk.entity, chunk.fresh, self._to_spans, self.n_symbols, self.node_of, class_,
             probability, told, row, node,
         )  # fmt: skip
-        return told, row[:n], node[:n]
+        return row[:n], node[:n]
 
     def step_likely(self, codes: tuple[U16, I32], chunk: Chunk, n_entities: int, class_: I64) -> tuple[I32, I32]:
         """The rows after which a marked node is reached, and the node of each."""
