@@ -13,7 +13,6 @@ from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.engine.arrival.reorder import Rows
 from wayeb_py.engine.binding import Binding
 from wayeb_py.engine.stepping.cohort import Cohort
-from wayeb_py.engine.stepping.pooled_lists import grown
 from wayeb_py.engine.stepping.steppers import Found
 from wayeb_py.engine.values import Chunk
 from wayeb_py.engine.watcher import WatchedWords
@@ -24,6 +23,7 @@ from wayeb_py.forecast.kernels import BEGINS, ENDS, KNOWN
 from wayeb_py.forecast.words.pair_words import ByWords, EntityDigests
 from wayeb_py.forecast.words.place_words import PlaceReader, PlaceWalk
 from wayeb_py.forecast.words.symbols import SymbolReader, Walk
+from wayeb_py.growing_arrays import lengthened
 from wayeb_py.kernels.ticks import NEVER
 
 if TYPE_CHECKING:  # most patterns are of single entities, and the kernels of pairs are many
@@ -249,7 +249,7 @@ class PairLearner:
         """Counts a chunk."""
         folds = self._folds.get(words, np.zeros(0, dtype=np.int64))
         if len(folds) < len(words.count):
-            folds = self._folds[words] = grown(folds, len(words.count), 0)
+            folds = self._folds[words] = lengthened(folds, len(words.count), 0)
         begin = chunk.entity[chunk.fresh != 0]
         digests = self._digests.all()
         folds[begin] = folds_of_pairs(digests[words.a[begin]], digests[words.b[begin]])

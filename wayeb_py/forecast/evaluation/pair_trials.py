@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from wayeb_py.arrays import I32, I64, Bool
-from wayeb_py.engine.stepping.pooled_lists import grown
 from wayeb_py.engine.stepping.steppers import Found
 from wayeb_py.engine.values import Chunk
 from wayeb_py.engine.watcher import WatchedWords
@@ -18,6 +17,7 @@ from wayeb_py.forecast.automaton import DetectingAutomaton
 from wayeb_py.forecast.counts import N_FOLDS, folds_of_pairs
 from wayeb_py.forecast.evaluation.trials import EndingWords, Trials, refuse_too_many
 from wayeb_py.forecast.words.pair_words import ByWords, EntityDigests
+from wayeb_py.growing_arrays import lengthened
 
 if TYPE_CHECKING:  # most patterns are of single entities, and the kernels of pairs are many
     from wayeb_py.engine.pairs.merge import PairingEvents
@@ -92,7 +92,7 @@ class _Encounters:
         self._n_events += len(chunk.ts)
         refuse_too_many(self._n_events)
         if len(self._number) < len(words.count):
-            self._number = grown(self._number, len(words.count), -1)
+            self._number = lengthened(self._number, len(words.count), -1)
         begin = chunk.entity[chunk.fresh != 0]
         self._number[begin] = np.arange(self._n, self._n + len(begin))
         self._n += len(begin)

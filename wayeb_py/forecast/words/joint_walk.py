@@ -15,10 +15,10 @@ from operator import mul
 import numpy as np
 
 from wayeb_py.arrays import F64, I32, I64, U8, U16, Bool
-from wayeb_py.engine.stepping.pooled_lists import grown
 from wayeb_py.engine.values import Chunk
 from wayeb_py.forecast.kernels import JointNodes, follow_joint, note_joint, put_joint, tell_joint
 from wayeb_py.forecast.words.symbols import Walk
+from wayeb_py.growing_arrays import lengthened
 
 MOST_SYMBOLS = 1 << 9  # combinations of the models' symbols
 MOST_NODES = 1 << 14  # with more, each model walks by itself
@@ -78,7 +78,7 @@ class JointWalk:
             self._take_up(n_entities)
         assert self._joint_of is not None
         if n_entities > len(self._joint_of):
-            self._joint_of = grown(self._joint_of, max(64, n_entities + n_entities // 2), 0)
+            self._joint_of = lengthened(self._joint_of, max(64, n_entities + n_entities // 2), 0)
         reached: I32 = np.empty(len(code), dtype=np.int32)
         row = 0
         while True:
@@ -104,7 +104,7 @@ class JointWalk:
     def _take_up(self, n_entities: int) -> None:
         """Goes on from the nodes of the walks."""
         n = max([n_entities, *(len(walk.node_of) for walk in self._walks)])
-        nodes = np.stack([grown(walk.node_of, n, 0) for walk in self._walks], axis=1)
+        nodes = np.stack([lengthened(walk.node_of, n, 0) for walk in self._walks], axis=1)
         tuples, joint = np.unique(nodes, axis=0, return_inverse=True)
         is_first = ~tuples.any(axis=1)  # the joint node 0 is there already
         self._begin(LEAST_ROOM)
