@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import REPOSITORY
-from benchmarks.loads.offered import PATTERNS, Offered
+from benchmarks.loads.offered import DIGITS, PATTERNS, Offered
 from wayeb_py.arrays import F64, I64
 
 PACE_S = 0.0005
@@ -48,7 +48,7 @@ class Rendered:
 def render(offered: Offered) -> Rendered:
     """Events as NDJSON."""
     columns = [offered.events.column(name).to_pylist() for name in ("id", "ts", "v")]
-    lines = [b'{"id": %d, "ts": %d, "v": %.6f}\n' % row for row in zip(*columns, strict=True)]
+    lines = [b'{"id": %d, "ts": %d, "v": %.*f}\n' % (*row[:2], DIGITS, row[2]) for row in zip(*columns, strict=True)]
     return Rendered(offered.stream, offered.due_us, b"".join(lines), np.cumsum([len(line) for line in lines]))
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import socket
 
 import numpy as np
 import pytest
 
 from benchmarks.loads.answering import answered
-from benchmarks.loads.connections import Rendered, Run, Sender
+from benchmarks.loads.connections import Rendered, Run, Sender, render
+from benchmarks.loads.offered import offer, periodic
 
 
 def test_a_sender_that_is_late_by_itself_starts_the_clock_later() -> None:
@@ -25,3 +27,11 @@ def test_all_lines_of_a_portion_have_its_answer() -> None:
     starts_s = np.array([0.0, 0.1, 0.2, 0.3, 0.4])
     run = Run([(0.15, b"1"), (0.5, b"3")], {"s": 5}, {"s": starts_s}, 0.0, 0.0)
     assert answered(run, "s", 0.1) == pytest.approx([0.05, 0.3, 0.2])
+
+
+def test_events_are_sent_as_they_are_expected_to_be_found() -> None:
+    """A value that is rounded when it is written could be on the other side of a threshold."""
+    dice = np.random.default_rng(1)
+    offered = offer("high", periodic(1000.0, 1.0, dice), dice)
+    sent = [json.loads(line) for line in render(offered).data.splitlines()]
+    assert sent == offered.events.to_pylist()
