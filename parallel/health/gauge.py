@@ -4,7 +4,7 @@ The gauge lives where batches are planned, in a process of Spark's that no other
 a file that `stream_view` reads. It passes what batches take to a log with a clock of its own (a replay), and the clock
 stops while the log's buffer is full; with any other log it sees when events arrived.
 
-A live stream has the file written by a thread of its own: whoever makes or renames a file waits while the file system
+A live stream has the file written by another thread: a thread that makes or renames a file waits while the file system
 writes down what other files have forced to the disk, which was 50 ms now and again for a file of some bytes.
 """
 

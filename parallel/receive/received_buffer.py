@@ -94,7 +94,7 @@ class ReceivedBuffer:
         return end
 
     def put(self, records: Sequence[Record]) -> None:
-        """Adds records that the stream itself takes in: it need not be told, and does not wait for itself."""
+        """Adds records that the stream itself takes in: it knows of them, and does not wait for itself."""
         with self._changed:
             self._add(records)
 

@@ -6,7 +6,7 @@ detections to standard output. A latency is from the moment when a line was sent
 wait, was due, until the line of a detection that it completes arrives. Resident memory is that of the process at the
 end. A second run goes by the processor time of this process, which other processes do not disturb:
 `benchmarks/loads/simulated_station.py`. A third has a process in the stream's place that only answers
-(`benchmarks/loads/answering.py`): so much of the latency is the machine's.
+(`benchmarks/loads/answering.py`): its latency is the machine's.
 
 Analysis: an event waits for the events before it that are being read, recognised and written, a millisecond or two; at
 higher rates these come in larger portions, which cost less an event.

@@ -129,7 +129,7 @@ PATTERNS = "stream cars { key id time ts in s attr v number }\npattern Any := (v
 def test_the_thread_of_a_stream_neither_renames_nor_forces_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever does waits for the disk, with all events behind it."""
+    """A thread that does waits for the disk, with all events behind it."""
     threads: list[tuple[str, str]] = []
 
     def noted(name: str) -> None:
@@ -170,6 +170,6 @@ def test_a_gauge_that_must_not_wait_is_written_by_another_thread(
     followed.offered({"0": 0})
     poll(lambda: bool(threads), "the gauge")
     assert threading.get_ident() not in threads
-    followed.write()  # at the end, by whoever ends it
+    followed.write()  # at the end, by the thread that ends it
     assert threads[-1] == threading.get_ident()
     log.close()

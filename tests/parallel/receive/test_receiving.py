@@ -265,7 +265,7 @@ def test_folders_and_topics_are_no_addresses() -> None:
 @settings(max_examples=examples(200), deadline=None, derandomize=True)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 7), st.integers(0, 7)), max_size=30))
 def test_a_store_holds_what_was_not_dropped_at_its_offset(steps: list[tuple[int, int, int]]) -> None:
-    """A list of all records ever, cut where the store was told to forget, says what must be there."""
+    """A list of all records ever, cut where the store has to forget, says what must be there."""
     store, all_, first = ReceivedBuffer(), list[bytes](), 0
     for n_more, forward, n_read in steps:
         store.append([b"%d" % (len(all_) + nth) for nth in range(n_more)])
