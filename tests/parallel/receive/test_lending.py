@@ -151,7 +151,7 @@ def test_the_thread_of_a_stream_neither_renames_nor_forces_a_file(
                 noted(name)
             for number in range(30, 40):
                 sender.sendall(b'{"id": 1, "ts": %d, "v": 1.0}\n' % number)
-                run.until(lambda n=number: len(sink.rows) == n + 1, "a detection")  # type: ignore[misc]
+                run.until(lambda n=number: len(sink.rows) == n + 1, "a detection")
             run.until(lambda: {"replace", "fsync"} <= {name for name, _ in threads}, "a batch and the gauge")
             own = [name for name, thread in threads if thread == run._thread.name]
             monkeypatch.undo()
