@@ -12,6 +12,7 @@ import pyarrow as pa
 import wayeb_py
 from tests.engine.test_levels import Hand, slowed
 from tests.parallel.live.live_loops import TableLog
+from wayeb_py.arrays import F64
 from wayeb_py.files.formats.block import Block
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.live.live_stream import live_stream
@@ -36,7 +37,7 @@ class Waking(Hand):
     def __init__(self) -> None:
         super().__init__()
         self.arrived: threading.Event | None = None
-        self.due_s = np.zeros(0)
+        self.due_s: F64 = np.zeros(0)
 
     def pass_time(self, s: float) -> None:
         before_s = self.now_s
@@ -48,7 +49,7 @@ class Waking(Hand):
 class Arriving(TableLog):
     """Events that arrive at times of a clock, and take time to read."""
 
-    def __init__(self, name: str, due_s: np.ndarray, hand: Waking) -> None:
+    def __init__(self, name: str, due_s: F64, hand: Waking) -> None:
         n = len(due_s)
         super().__init__(pa.table({"id": np.arange(n) % 7, "ts": np.arange(n), "v": np.ones(n)}))
         self.name, self._due_s, self._hand = name, due_s, hand
@@ -86,7 +87,7 @@ class Noted:
 
 def test_a_flood_of_what_is_not_urgent_gives_way_within_milliseconds(tmp_path: Path) -> None:
     hand = Waking()
-    hand.due_s = EVERY_S * np.arange(N_ALARMS)
+    hand.due_s = np.array([EVERY_S * number for number in range(N_ALARMS)])
     logs = {"alarms": Arriving("alarms", hand.due_s, hand), "flood": Arriving("flood", np.zeros(N_FLOOD), hand)}
     sink, patterns = Noted(hand), wayeb_py.compile(PATTERNS)
     with slowed(hand, AN_EVENT_S), Checkpoint(tmp_path / "state") as checkpoint:
