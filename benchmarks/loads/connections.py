@@ -4,7 +4,9 @@
 
 The first lines are sent at once, and the clock begins when something has come out: starting does not count. From then
 on a line is sent when it is due, whether or not earlier ones were taken: where the process makes its sender wait,
-the waiting counts. An event's time is when it was due, in microseconds since the first, so a detection's line says all.
+the waiting counts. What does not count is that a sender itself is late, since the system lets it run late: it notes how
+late it was without being made to wait (`starts_s`). An event's time is when it was due, in microseconds since the
+first, so a detection's line says all.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import REPOSITORY
-from benchmarks.loads.offered import PATTERNS, Offered
+from benchmarks.loads.offered import DIGITS, PATTERNS, Offered
 from wayeb_py.arrays import F64, I64
 
 PACE_S = 0.0005
@@ -46,7 +48,7 @@ class Rendered:
 def render(offered: Offered) -> Rendered:
     """Events as NDJSON."""
     columns = [offered.events.column(name).to_pylist() for name in ("id", "ts", "v")]
-    lines = [b'{"id": %d, "ts": %d, "v": %.6f}\n' % row for row in zip(*columns, strict=True)]
+    lines = [b'{"id": %d, "ts": %d, "v": %.*f}\n' % (*row[:2], DIGITS, row[2]) for row in zip(*columns, strict=True)]
     return Rendered(offered.stream, offered.due_us, b"".join(lines), np.cumsum([len(line) for line in lines]))
 
 
@@ -59,9 +61,22 @@ class Sender(threading.Thread):
         super().__init__(daemon=True)
         self._connection, self._lines, self._began_s, self._until_s = connection, lines, began_s, until_s
         self.n_sent = n_before
+        self._sends: list[tuple[int, float, float]] = []  # lines before, when it was sent, when the last was taken
+
+    def starts_s(self) -> F64:
+        """When the clock of each line starts, in seconds since the first was due: when it is due, later by as much as
+        the sender was late without being made to wait."""
+        due_s = self._lines.due_us / 1e6
+        own = np.zeros(len(due_s))
+        if self._sends:
+            before, sent_s, free_s = (np.array(column) for column in zip(*self._sends, strict=True))
+            nth = np.searchsorted(before, np.arange(int(before[0]), self.n_sent), side="right") - 1
+            sent = slice(int(before[0]), self.n_sent)
+            own[sent] = sent_s[nth] - self._began_s - np.maximum(due_s[sent], free_s[nth] - self._began_s)
+        return np.asarray(due_s + np.maximum(own, 0.0), dtype=np.float64)
 
     def run(self) -> None:
-        lines, view = self._lines, memoryview(self._lines.data)
+        lines, view, free_s = self._lines, memoryview(self._lines.data), self._began_s
         at = int(lines.ends[self.n_sent - 1]) if self.n_sent else 0
         with contextlib.suppress(OSError):  # the process has ended
             while (now_s := time.monotonic()) < self._until_s and self.n_sent < len(lines.due_us):
@@ -73,7 +88,9 @@ class Sender(threading.Thread):
                 if end - at > MOST_BYTES:
                     due = int(np.searchsorted(lines.ends, at + MOST_BYTES, side="right"))
                     end = int(lines.ends[due - 1])
+                self._sends.append((self.n_sent, time.monotonic(), free_s))
                 self._connection.sendall(view[at:end])
+                free_s = time.monotonic()
                 at, self.n_sent = end, due
 
 
@@ -104,6 +121,7 @@ class Run:
 
     lines: list[tuple[float, bytes]]
     n_sent: dict[str, int]
+    starts_s: dict[str, F64]  # by stream: when the clock of each of its lines starts
     resident_mb: float
     cpu_s: float
 
@@ -157,7 +175,9 @@ def drive(
     for thread in (*senders, collector):
         thread.join()
     came = [(at_s - began_s, line) for at_s, line in collector.lines() if at_s <= began_s + seconds]
-    return Run(came, {one.stream: own.n_sent for one, own in zip(lines, senders, strict=True)}, resident_mb, cpu_s)
+    by_stream = dict(zip((one.stream for one in lines), senders, strict=True))
+    n_sent = {stream: own.n_sent for stream, own in by_stream.items()}
+    return Run(came, n_sent, {stream: own.starts_s() for stream, own in by_stream.items()}, resident_mb, cpu_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,13 +185,15 @@ class Heard:
     """What came out of a run with three levels, by stream."""
 
     ts_us: dict[str, I64]
-    latency_s: dict[str, F64]
+    came_us: dict[str, F64]
     offered: dict[str, Offered]
     run: Run
 
     def latencies(self, stream: str, after_us: int) -> F64:
         """The latencies of detections of events after a time."""
-        return self.latency_s[stream][self.ts_us[stream] >= after_us]
+        counted = self.ts_us[stream] >= after_us
+        line = np.searchsorted(self.offered[stream].due_us, self.ts_us[stream][counted])
+        return np.asarray(self.came_us[stream][counted] / 1e6 - self.run.starts_s[stream][line], dtype=np.float64)
 
     def is_right(self) -> bool:
         """Whether what came out of every stream is all that there is, once each, as far as it came."""
@@ -194,10 +216,10 @@ def hear(
         told = _FOUND.search(line)
         if told is not None:
             ts_us = int(told[2])
-            found[stream_of[told[1]]].append((ts_us, came_s - ts_us / 1e6))
+            found[stream_of[told[1]]].append((ts_us, 1e6 * came_s))
     return Heard(
         {name: np.array([ts for ts, _ in own], dtype=np.int64) for name, own in found.items()},
-        {name: np.array([latency for _, latency in own]) for name, own in found.items()},
+        {name: np.array([came_us for _, came_us in own]) for name, own in found.items()},
         {one.stream: one for one in offered},
         run,
     )

@@ -19,6 +19,7 @@ SHARES = {"high": 0.5, "middle": 0.05, "low": 0.05}
 LEVELS = {"high": "high", "middle": "normal", "low": "low"}
 PATTERNS = {"high": "High", "middle": "Middle", "low": "Low"}
 MOST_IN_BURST = 40
+DIGITS = 6  # of a value
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,6 @@ def offer(stream: str, times_s: F64, dice: np.random.Generator) -> Offered:
     """Events that arrive at these times; events that would arrive in the same microsecond get different ones."""
     due_us = np.maximum.accumulate((times_s * 1e6).astype(np.int64) - np.arange(len(times_s))) + np.arange(len(times_s))
     n = len(due_us)
-    events = pa.RecordBatch.from_arrays(
-        [pa.array(dice.integers(0, N_ENTITIES, n)), pa.array(due_us), pa.array(dice.random(n))], names=["id", "ts", "v"]
-    )
+    keys, values = dice.integers(0, N_ENTITIES, n), np.round(dice.random(n), DIGITS)  # as they are written
+    events = pa.RecordBatch.from_arrays([pa.array(keys), pa.array(due_us), pa.array(values)], names=["id", "ts", "v"])
     return Offered(stream, events, due_us)

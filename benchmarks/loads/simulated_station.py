@@ -19,13 +19,13 @@ from wayeb_py.files.output.table_text import render_ndjson
 from wayeb_py.parallel.live.live_stream import live_stream
 from wayeb_py.parallel.receive.decoders import JsonLines
 from wayeb_py.parallel.receive.received_buffer import ReceivedBuffer, Record
-from wayeb_py.parallel.receive.received_log import ReceivedLog
+from wayeb_py.parallel.receive.received_log import ReceivedLog, Receiver
 from wayeb_py.parallel.receive.sockets import READ_BYTES, Lines
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.sinks.sinks import Batch
 
 
-class DueStore(ReceivedBuffer):
+class DueStore(ReceivedBuffer, Receiver):
     """Takes in what is due whenever the stream looks, and is its own receiver; without anything new time passes."""
 
     name = "lines that are due"

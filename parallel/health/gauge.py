@@ -3,15 +3,22 @@
 The gauge lives where batches are planned, in a process of Spark's that no other can reach: so it writes its numbers to
 a file that `stream_view` reads. It passes what batches take to a log with a clock of its own (a replay), and the clock
 stops while the log's buffer is full; with any other log it sees when events arrived.
+
+A live stream has the file written by another thread: a thread that makes or renames a file waits while the file system
+writes down what other files have forced to the disk, which was 50 ms now and again for a file of some bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from wayeb_py.clock import SYSTEM, Clock
+from wayeb_py.errors import DataError
 from wayeb_py.parallel.logs.back_pressure import (
     Capacity,
     LivePressure,
@@ -35,11 +42,47 @@ class GaugeOptions:
     capacity: Capacity
 
 
+class Writer:
+    """Does in a thread what was handed over last; what it did not come to is left out."""
+
+    def __init__(self) -> None:
+        self._next: Callable[[], None] | None = None
+        self._closed = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name="wayeb-gauge", daemon=True)
+        self._thread.start()
+
+    def hand_over(self, work: Callable[[], None]) -> None:
+        """Has something done soon, in place of what still waits."""
+        with self._changed:
+            self._next = work
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Ends the thread; what it does is finished first, what waits is left out."""
+        with self._changed:
+            self._closed, self._next = True, None
+            self._changed.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while self._next is None and not self._closed:
+                    self._changed.wait()
+                if self._next is None:
+                    return
+                work, self._next = self._next, None
+            with contextlib.suppress(DataError):  # the numbers are for those who watch: they are there the next time
+                work()
+
+
 class Gauge:
     """The gauge of one query; lives where its batches are planned."""
 
-    def __init__(self, log: Log, options: GaugeOptions, clock: Clock = SYSTEM) -> None:
-        self._log, self._options, self._clock = log, options, clock
+    def __init__(self, log: Log, options: GaugeOptions, clock: Clock = SYSTEM, writer: Writer | None = None) -> None:
+        """`writer` writes the file where the caller must not wait for it."""
+        self._log, self._options, self._clock, self._writer = log, options, clock, writer
         self._log_clock = log.clock
         self._live = LivePressure(options.capacity)
         self._written_s = -WRITE_EVERY_S
@@ -62,7 +105,11 @@ class Gauge:
             offered = self._log.latest() if frozen is None else frozen
             self._live.look(self._clock.steady_s(), offered, taken)
         if now_s - self._written_s >= WRITE_EVERY_S:
-            self._write(now_s)
+            self._written_s = now_s
+            if self._writer is None:
+                self._write(now_s)
+            else:
+                self._writer.hand_over(partial(write_states, self._options.file, dict(self.states)))
         return offered
 
     def planned(self, end: Offsets) -> None:
@@ -80,6 +127,8 @@ class Gauge:
 
     def write(self) -> None:
         """Writes the states as they are now."""
+        if self._writer is not None:
+            self._writer.close()
         self._write(self._clock.steady_s())
 
     def _write(self, now_s: float) -> None:

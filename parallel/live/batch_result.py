@@ -45,7 +45,9 @@ class BatchResult(TaskResult):
     def _drain(self) -> pa.Table | None:
         if not self._tables:
             return None
-        table = pa.concat_tables(self._tables).unify_dictionaries().combine_chunks()
+        table = self._tables[0]
+        if len(self._tables) > 1:
+            table = pa.concat_tables(self._tables).unify_dictionaries().combine_chunks()
         self._tables = []
         return aligned(with_ids(table, self.recogniser.patterns.rule_names), self._columns)
 

@@ -3,7 +3,8 @@
     plan on the disk ──▶ rows set aside ──▶ output ──▶ snapshot ──▶ counted ──▶ done on the disk ──▶ old states go
 
 The loop goes on with the next batch meanwhile; one batch is written at a time, so that the next one grows while the
-disk is slow. An error ends the stream at the loop's next step.
+disk is slow. Events have waited while the batch ended, so the loop gets a moment to catch up before the thread takes
+its turns with it (`REST_S`). An error ends the stream at the loop's next step.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from wayeb_py.parallel.recovery.offset import Offset
 from wayeb_py.parallel.recovery.snapshots import KEPT, SnapshotPoint, Snapshots
 from wayeb_py.parallel.sinks.sinks import Batch, Prompt
 
+REST_S = 0.02  # between the end of a batch and its writing, unless the loop waits for that
 GROUP, PARTITION = 0, "live"  # the group and partition of a live stream's snapshots
 
 
@@ -109,6 +111,7 @@ class Committer:
     def __init__(self, writing: Writing) -> None:
         self.writing = writing
         self._ended: Ended | None = None
+        self._is_awaited = False
         self._fault: BaseException | None = None
         self._closed = False
         self._changed = threading.Condition()
@@ -129,8 +132,11 @@ class Committer:
     def wait(self) -> None:
         """Returns when everything handed over is done; raises what went wrong."""
         with self._changed:
+            self._is_awaited = True
+            self._changed.notify_all()
             while self._ended is not None and self._fault is None:
                 self._changed.wait()
+            self._is_awaited = False
         self.refuse_faulty()
 
     def refuse_faulty(self) -> None:
@@ -153,6 +159,7 @@ class Committer:
                 if self._ended is None:
                     return
                 ended = self._ended
+                self._changed.wait_for(lambda: self._is_awaited or self._closed, REST_S)
             try:
                 self.writing.write(ended)
             except BaseException as error:

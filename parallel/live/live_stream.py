@@ -21,7 +21,7 @@ from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.errors import DataError
 from wayeb_py.files.output.set_aside import BadLimit
 from wayeb_py.files.stores import Location
-from wayeb_py.parallel.health.gauge import Gauge, gauge_of
+from wayeb_py.parallel.health.gauge import Gauge, Writer, gauge_of
 from wayeb_py.parallel.health.observer import StreamObserver
 from wayeb_py.parallel.health.stream_summary import StreamSummary
 from wayeb_py.parallel.live import memory
@@ -95,6 +95,7 @@ def live_stream(
     log.resume(manifest.origin if last is None else last.read_from if log.keeps else last.at)
     with opened.running():
         committer: Committer | None = None
+        writer: Writer | None = None
         try:
             types = opened.find_types(lambda before: inputs.find_types(patterns, before, once, stop, say), once)
             if types is None:
@@ -123,7 +124,8 @@ def live_stream(
             for observer in observers:
                 observer.began()
             committer = Committer(Writing(opened.output, ledger, resuming.snapshots, log))
-            gauge = Gauge(log, gauge_of(log, checkpoint.folder, capacity or Capacity(events=max_rows)), clock)
+            writer = Writer()
+            gauge = Gauge(log, gauge_of(log, checkpoint.folder, capacity or Capacity(events=max_rows)), clock, writer)
             running = _Running(inputs, sink, committer, gauge, options, resuming, clock)
             resumed = running.settle(running.repeat_planned(resumed), number)
             warm(patterns, types.bound)
@@ -137,6 +139,8 @@ def live_stream(
             sys.setswitchinterval(switch_s)
             if committer is not None:
                 committer.close()
+            if writer is not None:
+                writer.close()
             log.close()
 
 

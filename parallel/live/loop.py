@@ -31,6 +31,7 @@ from wayeb_py.parallel.live.commits import Committer, Ended
 from wayeb_py.parallel.live.inputs import Inputs, StreamTypes
 from wayeb_py.parallel.live.lanes.live_lanes import State
 from wayeb_py.parallel.live.step_sizes import StepSizes
+from wayeb_py.parallel.logs.arrival import Arrival
 from wayeb_py.parallel.logs.log import OffsetRange, Offsets
 from wayeb_py.parallel.recovery.offset import Offset, next_offset, next_tick, refuse_shorter, share_out
 from wayeb_py.parallel.sinks.sinks import Batch, itself
@@ -115,7 +116,7 @@ class Loop:
         self._sizes = StepSizes()
         self._away: dict[str, frozenset[str]] = {}
         self._n_ended = 0  # batches that have ended
-        self._arrived = threading.Event()
+        self._arrived = Arrival()
         self._is_woken = self.log.wake(self._arrived)
         self._batch = self._open(number, since)
         self._note_away(since)

@@ -14,7 +14,7 @@ from wayeb_py.files.formats.block import Block
 STEP_S, RANGE_S = 0.005, 1.0
 LEAST_STEP, LEAST_RANGE = 256, 10_000
 # For a log that holds what it has received, and for others, in which a read costs as much as thousands of rows.
-SHORT_READ, LONG_READ = (0.002, 256), (0.05, 10_000)  # seconds, rows at least
+SHORT_READ, LONG_READ = (0.001, 256), (0.05, 10_000)  # seconds, rows at least
 FIRST_ROWS_PER_S = 200_000.0  # before anything is measured
 _WEIGHT = 0.2  # of a new measurement
 

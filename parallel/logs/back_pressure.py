@@ -117,18 +117,16 @@ def pass_time(state: SourceState, now_s: float, timetable: Timetable, capacity: 
     offered = timetable.n_due(clock_s)
     if stands:
         offered = min(offered, beyond)
-    return replace(
-        state,
-        at_s=max(now_s, state.at_s),
-        clock_s=clock_s,
-        offered=max(state.offered, offered),
-        watched_s=state.watched_s + passed_s,
-        waited_s=state.waited_s + passed_s - ran_s,
-    )
+    return SourceState(
+        max(now_s, state.at_s), clock_s, state.taken, max(state.offered, offered), state.watched_s + passed_s,
+        state.waited_s + passed_s - ran_s,
+    )  # fmt: skip
 
 
 def take(state: SourceState, taken: int) -> SourceState:
     """The source after the recogniser has taken everything below an offset."""
+    if taken <= state.taken <= state.offered:
+        return state
     return replace(state, taken=max(state.taken, taken), offered=max(state.offered, taken))
 
 

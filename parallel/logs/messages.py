@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from wayeb_py.files.discover import EventFile
@@ -81,15 +80,12 @@ def _read_lines(values: list[bytes | None], selection: Selection) -> Block | Non
         data = b"\n".join(values)  # type: ignore[arg-type]
     except TypeError:  # a message without a value
         return None
-    # No object has a line end between } and {: if every line end has, each line is one object or more, and Arrow's
+    # No object has a line end between } and {: if every line end has, each line is one object or more, and the reader's
     # count decides.
-    octets = np.frombuffer(data, dtype=np.uint8)
-    ends = np.flatnonzero(octets == ord("\n"))
-    if data[:1] != b"{" or data[-1:] != b"}" or len(ends) != len(values) - 1:
+    n_ends = data.count(b"\n")
+    if data[:1] != b"{" or data[-1:] != b"}" or n_ends != len(values) - 1 or data.count(b"}\n{") != n_ends:
         return None
-    if not ((octets[ends - 1] == ord("}")) & (octets[ends + 1] == ord("{"))).all():
-        return None
-    block = read_typed(data, len(values), selection, {})
+    block = read_typed(data, len(values), selection, {}, fewest_flat=1)
     if block is not None:
         block.n_bytes = len(data)
     return block

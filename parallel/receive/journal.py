@@ -64,7 +64,7 @@ class Journal(ReceivedBuffer):
         self._needed_bytes = 0
         self._file: IO[bytes] | None = None
         self.id, end = self._open_last()
-        self._first = self._safe = end
+        self._first = self._safe = self.end = end
         self._needed_bytes = self._count_needed()
         self._pending: list[Record] = []
         self._fault: BaseException | None = None

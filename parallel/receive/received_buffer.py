@@ -62,7 +62,9 @@ class ReceivedBuffer:
     def __init__(self, most_rows: int = MOST_ROWS) -> None:
         self._most_rows = most_rows
         self._records: list[Record] = []
+        self._n_gone = 0  # records at the front that are dropped: the list is moved up now and again, not every time
         self._first = 0  # the offset of the first record in memory
+        self.end = 0  # the offset after the last one
         self._n_bytes = 0
         self._n_dropped = 0  # dropped, and not yet reported
         self.n_dropped = 0
@@ -91,6 +93,16 @@ class ReceivedBuffer:
         self.on_arrival()
         return end
 
+    def put(self, records: Sequence[Record]) -> None:
+        """Adds records that the stream itself takes in: it knows of them, and does not wait for itself."""
+        with self._changed:
+            self._add(records)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room for more."""
+        return self._is_full()
+
     def wait_safe(self, offset: int) -> bool:
         """Waits until everything before the offset is as safe from a crash as it ever gets; returns whether it is
         safe."""
@@ -104,16 +116,12 @@ class ReceivedBuffer:
         kept = records if are_lines(records) else [record for record in records if not isinstance(record, Note)]
         self._records += kept
         self._n_bytes += size_of(kept)
+        self.end += len(kept)
 
     def _is_full(self) -> bool:
-        return len(self._records) >= self._most_rows or self._n_bytes >= MOST_BYTES
+        return len(self._records) - self._n_gone >= self._most_rows or self._n_bytes >= MOST_BYTES
 
     # For the log.
-
-    @property
-    def end(self) -> int:
-        """The offset after the last record."""
-        return self._first + len(self._records)
 
     @property
     def first(self) -> int:
@@ -128,18 +136,19 @@ class ReceivedBuffer:
     def resume(self, offset: int) -> None:
         """Continues the offsets of an earlier run."""
         with self._changed:
-            self._first = max(offset, self._first)
+            self._first = self.end = max(offset, self._first)
 
     def read(self, start: int, end: int) -> list[Record]:
         """The records of a range; those before it are dropped."""
         with self._changed:
             self._drop(start)
-            return self._records[start - self._first : end - self._first]
+            at = self._n_gone - self._first
+            return self._records[start + at : end + at]
 
     def peek(self, count: int) -> list[Record]:
         """The first records that are there."""
         with self._changed:
-            return self._records[:count]
+            return self._records[self._n_gone : self._n_gone + count]
 
     def forget(self, before: int) -> None:
         """Notes that the stream will not read records before an offset again."""
@@ -147,10 +156,14 @@ class ReceivedBuffer:
             self._drop(min(before, self.end))
 
     def _drop(self, before: int) -> None:
-        n_gone = before - self._first
-        if n_gone > 0:
-            self._n_bytes -= size_of(self._records[:n_gone])
-            del self._records[:n_gone]
+        n_more = before - self._first
+        if n_more > 0:
+            gone, self._n_gone = self._n_gone, min(self._n_gone + n_more, len(self._records))
+            self._n_bytes -= size_of(self._records[gone : self._n_gone])
+            self._records[gone : self._n_gone] = [b""] * (self._n_gone - gone)  # their memory is free at once
+            if 2 * self._n_gone >= len(self._records):
+                del self._records[: self._n_gone]
+                self._n_gone = 0
             self._first = before
             self._changed.notify_all()
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from wayeb_py.files.formats.block import AsideRow, Block, Selection, TimeRange
 from wayeb_py.files.formats.ndjson import read_objects
 from wayeb_py.files.projection import Wanted
+from wayeb_py.parallel.logs.arrival import Arrival
 from wayeb_py.parallel.logs.log import Log, NoEventsError, OffsetRange, Offsets
 from wayeb_py.parallel.logs.messages import Messages, parse_messages, schema_of_objects
 from wayeb_py.parallel.receive.journal import Journal
@@ -38,6 +39,14 @@ class Receiver(Protocol):
     def close(self) -> None:
         """Takes in no more."""
 
+    def lend(self, arrived: Arrival) -> None:
+        """Lets the stream take in itself, by `look`, what it can; the event is set while there is something."""
+        return
+
+    def look(self) -> None:
+        """Takes in, without waiting, what was lent to the stream."""
+        return
+
 
 class ReceivedLog(Log):
     """A receiver and its buffer; receiving begins when the stream says where it continues."""
@@ -63,6 +72,8 @@ class ReceivedLog(Log):
 
     def wake(self, arrived: threading.Event) -> bool:
         self.store.on_arrival = arrived.set
+        if isinstance(arrived, Arrival):
+            self._receiver.lend(arrived)
         return True
 
     def schema(self, wanted: Wanted) -> pa.Schema | None:
@@ -80,6 +91,7 @@ class ReceivedLog(Log):
         return {PARTITION: self.store.first}
 
     def latest(self) -> Offsets:
+        self._receiver.look()
         return {PARTITION: self.store.safe_end}
 
     def ends(self) -> Offsets | None:

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from wayeb_py.parallel.receive.address import Address
 from wayeb_py.parallel.receive.decoders import Decoder, decoder_of
 from wayeb_py.parallel.receive.received_buffer import ReceivedBuffer
+from wayeb_py.parallel.receive.received_log import Receiver
 
 
-class ThreadedReceiver(ABC):
+class ThreadedReceiver(Receiver, ABC):
     """Takes in what comes to an address until it is closed."""
 
     def __init__(self, address: Address) -> None:

@@ -66,6 +66,8 @@ def _mark(part: Callable[[], pa.Table], validity: Validity, now_s: float) -> pa.
 def aligned(table: pa.Table, columns: pa.Schema) -> pa.Table:
     """The table with the stream's columns: a group of patterns emits only its own."""
     table = plain_table(table)
+    if table.column_names == columns.names:
+        return table
     own = set(table.column_names)
     arrays = {
         field.name: table.column(field.name) if field.name in own else pa.nulls(table.num_rows, plain(field.type))

@@ -59,8 +59,8 @@ def flink(offered: list[Offered], seconds: float, folder: Path) -> Heard:
 
 def middle_done(heard: Heard, begin_us: float, end_us: float) -> float:
     """Events a second of the middle level, by the detections that came out between two times."""
-    ts, arrived_us = heard.ts_us["middle"], heard.ts_us["middle"] + 1e6 * heard.latency_s["middle"]
-    inside = (arrived_us >= begin_us) & (arrived_us < end_us)
+    ts, came_us = heard.ts_us["middle"], heard.came_us["middle"]
+    inside = (came_us >= begin_us) & (came_us < end_us)
     if inside.sum() < 2:
         return 0.0
     due_us = heard.offered["middle"].due_us

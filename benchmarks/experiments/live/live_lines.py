@@ -2,9 +2,11 @@
 memory.
 
 A sender on the other core sends events of the fleet as NDJSON when they are due; the stream has no journal and writes
-detections to standard output. A latency is from the moment when a line was due until the line of a detection that it
-completes arrives. Resident memory is that of the process at the end. A second run goes by the processor time of this
-process, which other processes do not disturb: `benchmarks/loads/simulated_station.py`.
+detections to standard output. A latency is from the moment when a line was sent, or, where the stream made the sender
+wait, was due, until the line of a detection that it completes arrives. Resident memory is that of the process at the
+end. A second run goes by the processor time of this process, which other processes do not disturb:
+`benchmarks/loads/simulated_station.py`. A third has a process in the stream's place that only answers
+(`benchmarks/loads/answering.py`): its latency is the machine's.
 
 Analysis: an event waits for the events before it that are being read, recognised and written, a millisecond or two; at
 higher rates these come in larger portions, which cost less an event.
@@ -22,12 +24,14 @@ import numpy as np
 import pyarrow as pa
 
 import wayeb_py
-from benchmarks.harness.measure import Bound, Figure, start
+from benchmarks.harness.measure import Bound, Experiment, Figure, start
 from benchmarks.inputs.fleet_events import SIX_PATTERNS, read_fleet
+from benchmarks.loads.answering import answered, answering
 from benchmarks.loads.connections import Rendered, drive, leave_core
 from benchmarks.loads.simulated_station import simulate
 from benchmarks.loads.stations import station
 from benchmarks.references.fleet_in_polars import NEEDED
+from wayeb_py.arrays import F64
 
 USUAL = (1_000, 10_000, 50_000, 100_000)
 RATES = {"quick": (10_000, 100_000), "usual": USUAL, "full": (*USUAL, 200_000)}
@@ -66,6 +70,12 @@ def found_in(lines: list[tuple[float, bytes]]) -> list[tuple[str, int, float]]:
     return [(match[1].decode(), int(match[2]), came_s) for came_s, match in told]
 
 
+def add_rows(experiment: Experiment, rate: int, way: str, latency_s: F64) -> None:
+    for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99)):
+        value_ms = 1e3 * float(np.quantile(latency_s, share))
+        experiment.row(rate=f"{rate:,}/s", measured=way, quantile=name, ms=value_ms)
+
+
 def main() -> None:
     experiment = start("live_lines", "from a TCP line to a line out, six patterns, one core")
     leave_core()
@@ -83,23 +93,27 @@ def main() -> None:
             known = expected(events)
             first_us = int(due_us[min(at for _, at in known)])
             run = drive(command, [lines], ports, n / rate, Path(folder) / str(rate), first_found_us=first_us)
-            for way, came in (("over TCP", run.lines), ("by processor time", in_process)):
+            ways = (("over TCP", run.lines, run.starts_s["vehicles"]), ("by processor time", in_process, due_us / 1e6))
+            for way, came, starts_s in ways:
                 found = found_in(came)
                 reached = max((at for _, at, _ in found), default=-1)
                 same = sorted((name, at) for name, at, _ in found) == [one for one in known if one[1] <= reached]
                 told = f"{len(found):,} detections at {rate:,} lines/s {way}, as in a batch"
                 experiment.check(told, same and len(found) > 0)
-                counted = [(came_s, due_us[at] / 1e6) for _, at, came_s in found if due_us[at] >= 1e6 * warm_s]
-                latency_ms = np.array([1e3 * (came_s - due_s) for came_s, due_s in counted])
-                if not len(latency_ms):
+                latency_s = np.array([came_s - starts_s[at] for _, at, came_s in found if due_us[at] >= 1e6 * warm_s])
+                if not len(latency_s):
                     experiment.note(f"{rate:,} lines/s {way}: nothing came out in time")
-                    latency_ms = np.array([1e3 * (warm_s + seconds)])
-                for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99)):
-                    value_ms = float(np.quantile(latency_ms, share))
-                    experiment.row(rate=f"{rate:,}/s", measured=way, quantile=name, ms=value_ms)
+                    latency_s = np.array([warm_s + seconds])
+                add_rows(experiment, rate, way, latency_s)
                 if rate == JUDGED:
-                    p99 = float(np.quantile(latency_ms, 0.99))
+                    p99 = 1e3 * float(np.quantile(latency_s, 0.99))
                     experiment.bound(Bound(f"p99 at {rate:,} lines/s {way}", p99, MOST_MS, "at most", "ms"))
+            command, ports = answering("vehicles", Path(folder) / f"{rate}-answering")
+            alone = drive(command, [lines], ports, n / rate, Path(folder) / f"{rate}-answering")
+            add_rows(experiment, rate, "by the machine alone", answered(alone, "vehicles", warm_s))
+            late_s = run.starts_s["vehicles"] - due_us / 1e6
+            late = 1e3 * float(np.quantile(late_s[due_us >= 1e6 * warm_s], 0.99))
+            experiment.report(f"p99 of how late the sender itself was at {rate:,} lines/s", late, "ms")
             experiment.report(f"processor time at {rate:,} lines/s", run.cpu_s / (n / rate), "cores, starting included")
             experiment.report(f"resident memory at {rate:,} lines/s", run.resident_mb, "MB")
             if rate == JUDGED:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from datetime import datetime
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.json as pjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.strategies import examples
+from wayeb_py.files.formats.arrow_types import TEXT
 from wayeb_py.files.formats.flat_json import read_flat
+from wayeb_py.files.kernels import scan_json
 
 SCHEMA = pa.schema(
     [
@@ -82,7 +85,7 @@ def test_what_is_read_is_what_arrow_reads(given_lines: list[str], between: str, 
     data = (between.join(given_lines) + ("\n" if ends else "")).encode("utf-8", "surrogatepass")
     found = read_flat(data, len(given_lines), SCHEMA)
     if found is not None:
-        assert found.equals(by_arrow(data))
+        assert pa.Table.from_batches([found]).equals(by_arrow(data))
 
 
 def row(**values: object) -> dict[str, object]:
@@ -104,7 +107,7 @@ def test_usual_lines_are_read(rows: list[dict[str, object]]) -> None:
     data = b"\n".join(json.dumps(one, ensure_ascii=False).encode() for one in rows)
     found = read_flat(data, len(rows), SCHEMA)
     assert found is not None
-    assert found.equals(by_arrow(data))
+    assert pa.Table.from_batches([found]).equals(by_arrow(data))
 
 
 @pytest.mark.parametrize(
@@ -118,3 +121,42 @@ def test_usual_lines_are_read(rows: list[dict[str, object]]) -> None:
 )  # fmt: skip
 def test_anything_else_is_left_to_others(line: str) -> None:
     assert read_flat(line.encode(), 1, SCHEMA) is None
+
+
+LONG = st.integers(2**53, 10**17)
+NUMBER = pa.schema([("speed", pa.float64())])
+
+
+@settings(max_examples=examples(1000), deadline=None, derandomize=True)
+@given(st.lists(st.tuples(LONG, st.integers(1, 22)), min_size=1, max_size=20))
+@example([(90071992547409930, 1), (90071992547409950, 1), (90071992547409929, 1)])  # between two floats, and beside
+def test_numbers_of_seventeen_digits_are_the_nearest_floats(numbers: list[tuple[int, int]]) -> None:
+    texts = [f"{digits}e-{power}" for digits, power in numbers]
+    found = read_flat("\n".join(f'{{"speed": {text}}}' for text in texts).encode(), len(texts), NUMBER)
+    assert found is not None
+    assert found.column("speed").to_pylist() == [float(text) for text in texts]
+
+
+def test_floats_as_they_are_written_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of them is read again as a text, which takes twice as long."""
+    floats = np.random.default_rng(4).uniform(-1000, 1000, 2000)
+    calls = []
+    scan = scan_json.scan_objects
+
+    def counted(*given: object) -> object:
+        calls.append(given)
+        return scan(*given)
+
+    monkeypatch.setattr(scan_json, "scan_objects", counted)
+    found = read_flat("\n".join(f'{{"speed": {value!r}}}' for value in floats.tolist()).encode(), 2000, NUMBER)
+    assert found is not None
+    assert np.array_equal(found.column("speed").to_numpy(), floats)
+    assert len(calls) == 1
+
+
+def test_texts_become_words_of_a_dictionary_where_a_schema_has_them_so() -> None:
+    schema = pa.schema([("name", TEXT)])
+    found = read_flat(b'{"name": "a"}\n{"name": null}\n{"name": "a"}', 3, schema)
+    assert found is not None
+    assert found.schema == schema
+    assert found.column("name").to_pylist() == ["a", None, "a"]

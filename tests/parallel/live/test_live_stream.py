@@ -13,7 +13,11 @@ from tests.parallel.car_events import PATTERNS, add_file, make_events
 from tests.parallel.killing import ROOT, BatchRun
 from tests.parallel.live.live_runs import LiveRun, images
 from wayeb_py.errors import DataError
-from wayeb_py.parallel.live import step_sizes
+from wayeb_py.parallel.live import commits, step_sizes
+from wayeb_py.parallel.live.commits import Committer, Ended, Writing
+from wayeb_py.parallel.recovery.offset import Offset
+from wayeb_py.parallel.recovery.snapshots import Epoch
+from wayeb_py.parallel.sinks.sinks import Batch
 
 
 @pytest.fixture
@@ -115,3 +119,20 @@ def test_a_live_stream_loads_neither_spark_nor_java(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert '"pattern": "Fast"' in done.stdout or '"pattern":"Fast"' in done.stdout
+
+
+def test_a_batch_waits_until_the_loop_has_caught_up_unless_it_waits_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written: list[Ended] = []
+    monkeypatch.setattr(commits, "REST_S", 60.0)
+    monkeypatch.setattr(Writing, "write", lambda self, ended: written.append(ended))
+    first, second = (Ended(Batch(number), Offset({}, Epoch(1)), 0.0) for number in range(2))
+    committer = Committer(object.__new__(Writing))
+    committer.submit(first)
+    assert (committer.is_busy, written) == (True, [])
+    committer.wait()
+    assert (committer.is_busy, written) == (False, [first])
+    committer.submit(second)
+    committer.close()
+    assert written == [first, second]

@@ -17,6 +17,7 @@ from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.receive import journal as journals
 from wayeb_py.parallel.receive.journal import Journal
 from wayeb_py.parallel.receive.received_buffer import ReceivedBuffer, bytes_of
+from wayeb_py.parallel.receive.received_log import Receiver
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.stream.endpoints import JournalOptions, open_received
 
@@ -90,10 +91,11 @@ class FullDisk:
         return getattr(self._file, name)
 
 
-class Handed:
+class Handed(Receiver):
     """A receiver whose records a test appends."""
 
-    name, has_ended = "by hand", False
+    name = "by hand"
+    has_ended = False
 
     def start(self, store: ReceivedBuffer) -> None: ...
     def close(self) -> None: ...

@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.parallel.car_events import make_events
 from tests.parallel.killing import BatchRun
 from tests.parallel.receive.received_runs import Collected, as_lines, received
+from tests.strategies import examples
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.receive.address import is_address, parse_address
 from wayeb_py.parallel.receive.decoders import CsvLines, Sentences
@@ -257,3 +260,17 @@ def test_folders_and_topics_are_no_addresses() -> None:
     assert [is_address(text) for text in ("-", "tcp://h:1", "incoming", "kafka://h/t", "replay:x")] == [
         True, True, False, False, False,
     ]  # fmt: skip
+
+
+@settings(max_examples=examples(200), deadline=None, derandomize=True)
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 7), st.integers(0, 7)), max_size=30))
+def test_a_store_holds_what_was_not_dropped_at_its_offset(steps: list[tuple[int, int, int]]) -> None:
+    """A list of all records ever, cut where the store has to forget, says what must be there."""
+    store, all_, first = ReceivedBuffer(), list[bytes](), 0
+    for n_more, forward, n_read in steps:
+        store.append([b"%d" % (len(all_) + nth) for nth in range(n_more)])
+        all_ += [b"%d" % (len(all_) + nth) for nth in range(n_more)]
+        first = min(first + forward, len(all_))
+        assert store.read(first, first + n_read) == all_[first : first + n_read]
+        assert (store.first, store.end, store.peek(3)) == (first, len(all_), all_[first : first + 3])
+        assert store._n_bytes == sum(map(len, all_[first:]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from numbers import Integral
 from typing import Any
@@ -17,6 +18,7 @@ import pyarrow as pa
 from wayeb_py.errors import DataError
 
 SHOWN_ROWS = 20
+FEW_ROWS = 32  # are counted sooner in Python than by Arrow
 
 
 class Detections:
@@ -65,6 +67,8 @@ class Detections:
 
     def counts(self) -> dict[str, int]:
         """The number of detections of each pattern that has some."""
+        if self._table.num_rows <= FEW_ROWS:
+            return dict(Counter(self._table.column("pattern").to_pylist())) if self._table.num_rows else {}
         counted = self._table.column("pattern").value_counts().to_pylist()
         return {item["values"]: item["counts"] for item in counted}
 

@@ -7,7 +7,7 @@ counted. The time range selects first, so that rows outside it are neither event
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, cast
@@ -121,6 +121,8 @@ class Selection:
 def arrange(batch: pa.RecordBatch, selection: Selection, constants: dict[str, pa.Scalar]) -> pa.RecordBatch:
     """The batch with the wanted columns in their types; a column that the file lacks is a constant of its folder, or
     missing."""
+    if batch.schema is selection.schema or batch.schema.equals(selection.schema):
+        return batch
     present = {name: index for index, name in enumerate(batch.schema.names)}
     arrays = []
     for name, target in zip(selection.schema.names, selection.schema.types, strict=True):
@@ -165,11 +167,11 @@ def select_rows(batch: pa.RecordBatch, selection: Selection, file: str, first_ro
 
 
 def whole_block(
-    table: pa.Table, selection: Selection, constants: dict[str, pa.Scalar], n_bytes: int = 0
+    batches: Sequence[pa.RecordBatch], selection: Selection, constants: dict[str, pa.Scalar], n_bytes: int = 0
 ) -> Block | None:
-    """The events of rows that Arrow has read in their types; None where a row lacks its time or its key."""
-    block = Block(n_rows=table.num_rows, n_bytes=n_bytes)
-    for batch in table.combine_chunks().to_batches():
+    """The events of rows that were read in their types; None where a row lacks its time or its key."""
+    block = Block(n_rows=sum(batch.num_rows for batch in batches), n_bytes=n_bytes)
+    for batch in batches:
         arranged = arrange(batch, selection, constants)
         for column in (selection.wanted.time, selection.wanted.key):
             if find_lacking(arranged.column(column.name)) is not None:

@@ -134,7 +134,7 @@ class DelimitedEvents:
             )
         except pa.ArrowException:
             return None
-        return whole_block(table, selection, constants, lines.n_bytes)
+        return whole_block(table.combine_chunks().to_batches(), selection, constants, lines.n_bytes)
 
     def _read_texts(
         self, lines: LineBlock, block: Block

@@ -1,4 +1,4 @@
-"""Lines of flat JSON objects become an Arrow table, sooner than Arrow reads JSON; lines of any other kind are left to
+"""Lines of flat JSON objects become an Arrow batch, sooner than Arrow reads JSON; lines of any other kind are left to
 Arrow, and what that cannot read to Python (`ndjson`).
 
 *Not taken*: simdjson and orjson make Python objects of a line, which cost more than the reading.
@@ -7,26 +7,41 @@ Arrow, and what that cannot read to Python (`ndjson`).
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pt
 
+from wayeb_py.files.formats.arrow_types import TEXT as TEXTS
 from wayeb_py.files.kernels import scan_json
 from wayeb_py.files.kernels.scan_json import DONE, GIVES_UP, SPELT, VALUE, JsonCells, JsonColumns
 
 LARGEST = 1 << 30  # bytes of a text column: its offsets are 32 bits
 MOST_GUESSED = 64  # names of an object whose columns are guessed
+MOST_KNOWN = 64  # schemas that are remembered
 _UNUSUAL = re.compile(rb'["\\\x00-\x1f]')  # bytes that JSON escapes in a name
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
-def read_flat(data: bytes, n_objects: int, schema: pa.Schema) -> pa.Table | None:
+class _Known(NamedTuple):
+    """What is read of a schema: the columns for the kernel, None if one is of a type that it does not read."""
+
+    schema: pa.Schema
+    columns: JsonColumns | None
+    types: list[pa.DataType]
+
+
+# By identity: the hash of a schema takes longer than a line. It is held here, so no other can have its address.
+_known: dict[int, _Known] = {}
+
+
+def read_flat(data: bytes, n_objects: int, schema: pa.Schema) -> pa.RecordBatch | None:
     """The objects, one on each line, with the columns of a schema; None if a line is not a flat object of these
     types."""
-    columns = _columns_of(schema)
+    known = _known.get(id(schema)) or _learn(schema)
+    columns = known.columns
     if columns is None or len(data) > LARGEST or not n_objects:
         return None
     if not data.isascii():
@@ -52,17 +67,22 @@ def read_flat(data: bytes, n_objects: int, schema: pa.Schema) -> pa.Table | None
     kinds, is_whole = columns.kind.tolist(), is_value.all(axis=1).tolist()
     try:
         arrays = [
-            _array(field.type, kinds[n], octets, whole[n], length[n], None if is_whole[n] else is_value[n])
-            for n, field in enumerate(schema)
+            _array(type_, kinds[n], octets, whole[n], length[n], None if is_whole[n] else is_value[n])
+            for n, type_ in enumerate(known.types)
         ]
     except pa.ArrowInvalid:  # a number that no float holds
         return None
-    return pa.table(arrays, schema=schema)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-@lru_cache(maxsize=64)
+def _learn(schema: pa.Schema) -> _Known:
+    if len(_known) >= MOST_KNOWN:
+        _known.clear()
+    known = _known[id(schema)] = _Known(schema, _columns_of(schema), schema.types)
+    return known
+
+
 def _columns_of(schema: pa.Schema) -> JsonColumns | None:
-    """The columns for the kernel; None if one is of a type that it does not read."""
     kinds = [_kind_of(field.type) for field in schema]
     names = [field.name.encode() for field in schema]
     if not kinds or None in kinds or any(map(_UNUSUAL.search, names)):
@@ -83,7 +103,7 @@ def _kind_of(type_: pa.DataType) -> int | None:
         return scan_json.WHOLE
     if pt.is_boolean(type_):
         return scan_json.TRUTH
-    if pt.is_string(type_):
+    if pt.is_string(type_) or type_ == TEXTS:
         return scan_json.TEXT
     if pt.is_timestamp(type_) and type_.tz in (None, "UTC"):
         return scan_json.TIME
@@ -116,7 +136,9 @@ def _array(
         texts = np.empty(int(offset[-1]), dtype=np.uint8)
         scan_json.gather_texts(data, whole, length, offset, texts)
         found = pa.Array.from_buffers(pa.string(), n, [valid, pa.py_buffer(offset), pa.py_buffer(texts)])
-        return found if kind == scan_json.TEXT else found.cast(type_)
+        if kind == SPELT:
+            return found.cast(type_)
+        return found.dictionary_encode() if type_ == TEXTS else found
     values = _bits(whole != 0) if kind == scan_json.TRUTH else pa.py_buffer(whole)
     return pa.Array.from_buffers(type_, n, [valid, values])
 

@@ -34,7 +34,7 @@ from wayeb_py.files.projection import TimeUnit, Wanted, WantedColumn
 
 STDIN_NAME = "standard input"
 SAMPLE_ROWS = 20_000
-FEWEST_FLAT = 100  # lines, below which Arrow is as quick
+FEWEST_FLAT = 100  # lines of a file, below which Arrow is done sooner than the kernel is loaded
 DEEPEST = 100  # levels of objects and lists in an object, itself among them
 
 _BETWEEN_OBJECTS = re.compile(rb"\}[ \t\r]*\{")  # two objects on one line
@@ -117,17 +117,22 @@ def _lines_of(lines: LineBlock) -> Iterator[tuple[int, bytes]]:
         yield number, match[0]
 
 
-def read_typed(data: bytes, n_objects: int, selection: Selection, constants: dict[str, pa.Scalar]) -> Block | None:
+def read_typed(
+    data: bytes, n_objects: int, selection: Selection, constants: dict[str, pa.Scalar], fewest_flat: int | None = None
+) -> Block | None:
     """The objects as Arrow reads them, or None if their number differs, or something in them is not as it should be."""
+    if n_objects >= (FEWEST_FLAT if fewest_flat is None else fewest_flat):
+        own = [field for field in selection.schema if field.name not in constants] if constants else None
+        flat = read_flat(data, n_objects, selection.schema if own is None else pa.schema(own))
+        if flat is not None:
+            return whole_block([flat], selection, constants)
+    if _may_be_deep(data, n_objects):
+        return None
     schema = pa.schema(
         pa.field(field.name, pa.string() if field.type == TEXT else field.type)
         for field in selection.schema
         if field.name not in constants
     )
-    if n_objects >= FEWEST_FLAT and (flat := read_flat(data, n_objects, schema)) is not None:
-        return whole_block(flat, selection, constants)
-    if _may_be_deep(data, n_objects):
-        return None
     try:
         data.decode("utf-8")
         table = pjson.read_json(
@@ -139,7 +144,7 @@ def read_typed(data: bytes, n_objects: int, selection: Selection, constants: dic
         return None
     if table.num_rows != n_objects:
         return None
-    return whole_block(table, selection, constants)
+    return whole_block(table.combine_chunks().to_batches(), selection, constants)
 
 
 def read_each(

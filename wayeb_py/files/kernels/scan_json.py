@@ -5,7 +5,9 @@ a text, a list or an object inside the object, a name twice, a value of another 
 slower reader then decides. So whatever it reads is JSON, and there is one way to read it.
 
 A number whose digits and power of ten are small enough is exact as one product or quotient of two exact numbers, and
-so is rounded as it should be. A column with other numbers is read again as texts (`SPELT`).
+so is rounded as it should be. The quotient of a number with more digits, up to 18, is corrected by its remainder, and
+is taken where every value that the correction can have gives the same float. A column with other numbers is read again
+as texts (`SPELT`).
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ _ONE = np.uint64(1)  # an index without a sign cannot count from the end, so not
 _EXACT = 1 << 53
 _LARGEST_POWER = 290  # that is written: beyond it Arrow refuses even 0e400
 _POWERS = np.array([10.0**power for power in range(23)])  # each is exact
+_SPLIT = 134217729.0  # 2^27 + 1, which halves the digits of a float
+_UNSURE = 2.0**-40  # share of a correction that may be wrong; 2^-52 is
 _NO_TIME = np.int64(-(2**63))
 _DAYS_BEFORE = np.array([0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365])
 
@@ -157,6 +161,25 @@ def _time_of(data, begin, end, digits):  # type: ignore[no-untyped-def]
 
 
 @subroutine
+def _quotient(mantissa, divisor):  # type: ignore[no-untyped-def]
+    """A whole number below 2^60 through a power of ten, rounded as it should be; NaN where that is not certain."""
+    dividend = np.float64(mantissa)
+    rest = np.float64(mantissa - np.int64(dividend))
+    quotient = dividend / divisor
+    # What the product of quotient and divisor is beyond its float: the floats are cut into halves, whose products are
+    # exact.
+    product = quotient * divisor
+    high, other_high = _SPLIT * quotient, _SPLIT * divisor
+    high, other_high = high - (high - quotient), other_high - (other_high - divisor)
+    low, other_low = quotient - high, divisor - other_high
+    beyond = ((high * other_high - product) + high * other_low + low * other_high) + low * other_low
+    # The remainder of a division is a float, so this is exact.
+    correction = ((dividend - product) - beyond + rest) / divisor
+    least = quotient + correction * (1.0 - _UNSURE)
+    return least if least == quotient + correction * (1.0 + _UNSURE) else np.nan
+
+
+@subroutine
 def _after_number(data, at, kind, cell, cells):  # type: ignore[no-untyped-def]
     """Reads a number into a cell, if there is one; returns where it ends, -1 if it is none or not of the kind, or -2
     if it wants more care."""
@@ -209,10 +232,15 @@ def _after_number(data, at, kind, cell, cells):  # type: ignore[no-untyped-def]
             return -1
         whole[cell] = -mantissa if is_negative else mantissa
     elif kind == NUMBER:
-        if digits >= _MOST_DIGITS or mantissa > _EXACT or power > 22 or power < -22:
+        if digits >= _MOST_DIGITS or power > 22 or power < -22 or (mantissa > _EXACT and power >= 0):
             return -2
-        value = np.float64(mantissa)
-        value = value * _POWERS[power] if power >= 0 else value / _POWERS[-power]
+        if mantissa > _EXACT:
+            value = _quotient(mantissa, _POWERS[-power])
+            if value != value:
+                return -2
+        else:
+            value = np.float64(mantissa)
+            value = value * _POWERS[power] if power >= 0 else value / _POWERS[-power]
         number[cell] = -value if is_negative else value
     else:
         return -1
