@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import wayeb_py
 from tests.forecast.test_forecasts import PATTERNS, STREAM, by_pattern, events
+from wayeb_py.engine.arrow_values import RecycledArrays
 from wayeb_py.errors import DataError
 from wayeb_py.forecast import forecaster as forecasting
 from wayeb_py.forecast.operator import ForecastOperator
@@ -147,3 +148,12 @@ def test_models_part_where_their_joint_nodes_are_too_many(monkeypatch: pytest.Mo
     expected = rows()
     monkeypatch.setattr(forecasting, "MOST_NODES", 1)
     assert rows() == expected
+
+
+def test_arrays_are_used_again_once_nothing_refers_to_them() -> None:
+    memory = RecycledArrays(most=2)
+    column = pa.array(memory.take(4, np.int64))  # an Arrow array refers to the memory, not to the numpy array
+    place = column.buffers()[1].address
+    assert memory.take(4, np.int64).ctypes.data != place
+    del column
+    assert memory.take(2, np.float64).ctypes.data == place

@@ -30,16 +30,25 @@ class RecycledArrays:
     def take(self, n: int, kind: type[Kind]) -> npt.NDArray[Kind]:
         """An array, not filled."""
         size = n * np.dtype(kind).itemsize
-        for at, room in enumerate(self._known):
-            # Referred to by the list, by `room` and by the call itself.
-            if len(room) >= size and getrefcount(room) <= 3:
-                self._known.append(self._known.pop(at))  # the one that was used last is asked last
+        for at in range(len(self._known)):
+            if len(self._known[at]) >= size and _n_references(self._known, at) <= _ALONE:
+                room = self._known.pop(at)
+                self._known.append(room)  # the one that was used last is asked last
                 return room[:size].view(kind)
         made = np.empty(size, dtype=np.uint8)
         if len(self._known) >= self._most:
             self._known.pop(0)
         self._known.append(made)
         return made[:].view(kind)
+
+
+def _n_references(arrays: list[npt.NDArray[Any]], at: int) -> int:
+    """How many references an array of a list has, with those of this call."""
+    array = arrays[at]
+    return getrefcount(array)
+
+
+_ALONE = _n_references([np.empty(0)], 0)  # measured, since Python's versions count the call's own differently
 
 
 def takeable(type_: pa.DataType) -> pa.DataType:
