@@ -53,7 +53,11 @@ def _longer(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
     n_bytes, room = size * array.itemsize, _room_of(array)
     if room is not None and n_bytes <= len(room):
         return _first(room, n_bytes, array.dtype)
-    longer = _first(_reserve(max(SPARE * n_bytes, LEAST_BYTES if n_bytes >= MANY_BYTES else 0)), n_bytes, array.dtype)
+    try:
+        room = _reserve(max(SPARE * n_bytes, LEAST_BYTES if n_bytes >= MANY_BYTES else 0))
+    except MemoryError:  # where the system counts address space as memory
+        room = _reserve(n_bytes)
+    longer = _first(room, n_bytes, array.dtype)
     longer[: len(array)] = array
     return longer
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from wayeb_py import growing_arrays
 from wayeb_py.growing_arrays import LINE_BYTES, SPARE, lengthened, widened, with_room
 
 
@@ -28,6 +30,12 @@ def test_an_array_is_filled_up_where_it_is() -> None:
     assert more.tolist() == [7, 8, -1, -2, -2]
     assert np.shares_memory(few, more)
     assert not np.shares_memory(more, lengthened(more, 3 * SPARE + 1, 0))
+
+
+def test_where_no_room_can_be_reserved_an_array_gets_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(growing_arrays, "MANY_BYTES", 1)
+    monkeypatch.setattr(growing_arrays, "LEAST_BYTES", 1 << 60)
+    assert lengthened(np.array([7]), 3, -1).tolist() == [7, -1, -1]
 
 
 def test_memory_that_others_lie_in_is_not_taken() -> None:
