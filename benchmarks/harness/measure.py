@@ -52,7 +52,7 @@ def repeat_in_turn(
 
     Each round begins with another task: in a fixed order, a task would always run after the same neighbour. Calls
     `begins` for every round. What a task leaves behind is collected before the next one begins, which would have to pay
-    for it at random, and memory is there (`have_memory`).
+    for it at random, and memory is there (`touch_memory`).
     """
     seconds: dict[str, list[float]] = {name: [] for name in tasks}
     names = list(tasks)
@@ -63,7 +63,7 @@ def repeat_in_turn(
         first = repeat % len(names)
         for name in names[first:] + names[:first]:
             gc.collect()
-            have_memory()
+            touch_memory()
             begin = clock()
             tasks[name]()
             if repeat > 0:
@@ -71,7 +71,7 @@ def repeat_in_turn(
     return seconds
 
 
-def have_memory() -> None:
+def touch_memory() -> None:
     """Touches as much memory as this process has had at most, beyond what it holds now, and frees it.
 
     The host of a virtual machine may take memory back that was freed, and give it again page by page: we saw 20 ms for
