@@ -22,6 +22,7 @@ from wayeb_py.dsl.functions import function_of
 from wayeb_py.engine.stepping.encode import Encoder
 from wayeb_py.errors import EventsError
 from wayeb_py.functions import UserFunction
+from wayeb_py.growing_arrays import lengthened, with_room
 from wayeb_py.kernels.derived_values import hold, measure_angles, measure_since, shift_by_entity
 from wayeb_py.kernels.ticks import NEVER
 
@@ -68,11 +69,8 @@ class Memory:
         self.fills[name] = fill
         array = self.arrays.get(name)
         if array is None or len(array) < n_entities:
-            room = max(64, n_entities + n_entities // 2)
-            grown = np.full(room, fill, dtype=dtype)
-            if array is not None:
-                grown[: len(array)] = array
-            self.arrays[name] = array = grown
+            known = np.zeros(0, dtype=dtype) if array is None else array.astype(dtype, copy=False)
+            self.arrays[name] = array = lengthened(known, with_room(n_entities), fill)
         return array
 
     def intern(self, column: Column) -> I64:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from wayeb_py.arrays import I32, I64
 from wayeb_py.engine.saved.packing import ipc, pack_arrays, unpack_state
 from wayeb_py.engine.saved.state_checks import expect, misfit, read_arrays, read_batch, telling_misfits
-from wayeb_py.growing_arrays import lengthened
+from wayeb_py.growing_arrays import lengthened, with_room
 from wayeb_py.kernels.ticks import FOREVER
 
 
@@ -51,7 +51,7 @@ class Waiting:
     def hear(self, entity: I32, ts: I64, n_entities: int) -> None:
         """Records the first event of each entity that follows the earlier events."""
         if n_entities > len(self._newest):
-            self._newest = lengthened(self._newest, n_entities + n_entities // 2, -1)
+            self._newest = lengthened(self._newest, with_room(n_entities), -1)
         watch = self._newest[entity]
         self._newest[entity] = -1
         first = self._first * self.n_watched

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from wayeb_py.arrays import I32, I64
+from wayeb_py.growing_arrays import lengthened, with_room
 from wayeb_py.kernels.ticks import NEVER
 
 GAP_S = 1800
@@ -53,9 +54,7 @@ class Intervals:
             return
         n_entities = int(entity.max()) + 1
         if n_entities > len(self._last_ts):
-            grown = np.full(n_entities * 3 // 2 + 64, NEVER, dtype=np.int64)
-            grown[: len(self._last_ts)] = self._last_ts
-            self._last_ts = grown
+            self._last_ts = lengthened(self._last_ts, with_room(n_entities), NEVER)
         order = np.argsort(entity, kind="stable")
         who, now = entity[order], ts[order]
         first = np.concatenate([[True], who[1:] != who[:-1]])

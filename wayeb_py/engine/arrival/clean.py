@@ -40,6 +40,7 @@ from wayeb_py.column_names import COMMON_SPELLINGS, find_spelling
 from wayeb_py.dsl.meaning import Stream
 from wayeb_py.dsl.units import UNITS
 from wayeb_py.engine.arrival.reorder import Rows
+from wayeb_py.growing_arrays import lengthened, with_room
 from wayeb_py.kernels.clean import KeptPositions, mark_jumps
 from wayeb_py.kernels.ticks import NEVER
 
@@ -139,14 +140,11 @@ class Cleaner:
 
     def grow(self, n_entities: int) -> None:
         """Makes room for entities up to this number."""
-        n = len(self.arrays["lon"])
-        if n_entities <= n:
+        if n_entities <= len(self.arrays["lon"]):
             return
         for name, array in self.arrays.items():
             fill = np.nan if array.dtype == np.float64 else NEVER
-            grown = np.full(max(64, n_entities + n_entities // 2), fill, dtype=array.dtype)
-            grown[:n] = array
-            self.arrays[name] = grown
+            self.arrays[name] = lengthened(array, with_room(n_entities), fill)
 
     def clean(self, rows: Rows) -> Rows:
         """The rows, with values that cannot be true missing."""

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from wayeb_py.arrays import I32, I64
 from wayeb_py.engine.arrow_values import plain
+from wayeb_py.growing_arrays import lengthened, with_room
 from wayeb_py.kernels.order import mark_late
 from wayeb_py.kernels.ticks import NEVER
 
@@ -71,9 +72,7 @@ class Reorderer:
     def take(self, rows: Rows, n_entities: int) -> tuple[Rows, npt.NDArray[np.bool_]]:
         """(events that can be recognised now, in order; which of these rows are late)."""
         if n_entities > len(self.greatest):
-            grown = np.full(n_entities + n_entities // 2, NEVER, dtype=np.int64)
-            grown[: len(self.greatest)] = self.greatest
-            self.greatest = grown
+            self.greatest = lengthened(self.greatest, with_room(n_entities), NEVER)
         late = np.zeros(len(rows), dtype=np.uint8)
         mark_late(rows.entity, rows.ts, self.lateness, self.greatest, late)
         is_late = late != 0

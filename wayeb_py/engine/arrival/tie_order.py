@@ -14,7 +14,7 @@ from wayeb_py.arrays import I32, I64
 from wayeb_py.engine.arrival.entities import Entities
 from wayeb_py.engine.arrival.reorder import Rows, ranks_of_ties
 from wayeb_py.errors import WayebError
-from wayeb_py.growing_arrays import lengthened
+from wayeb_py.growing_arrays import lengthened, with_room
 from wayeb_py.kernels.derived_values import shift_by_entity
 
 
@@ -80,5 +80,5 @@ class TieOrder:
         n = len(self._entities)
         if self._last_order is None or len(self._last_order) < n:
             before = np.zeros(0, dtype=orders.dtype) if self._last_order is None else self._last_order
-            self._last_order = lengthened(before, n + n // 2, lowest)
+            self._last_order = lengthened(before, with_room(n), lowest)
         return self._last_order

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from wayeb_py.compiler.rule_query import SINCE, UNTIL
 from wayeb_py.engine.rules.column_types import ColumnType, Words
 from wayeb_py.engine.rules.row_batches import RowBatch
+from wayeb_py.growing_arrays import lengthened, with_room
 from wayeb_py.kernels.ticks import FOREVER
 from wayeb_py.rules.kernels import numbering
 from wayeb_py.rules.table import I64, ID, Array, Bools, Table
@@ -64,9 +65,7 @@ class Newest:
         """Turns ordered events into rows for a table to which `n_arrived` rows have come, and ends earlier rows."""
         entity, ts = events.held["@number"].astype(np.int64), events.times["ts"]
         if len(entity) and int(entity.max()) >= len(self.row):
-            grown = np.full(max(64, 2 * int(entity.max() + 1)), -1, dtype=np.int64)
-            grown[: len(self.row)] = self.row
-            self.row = grown
+            self.row = lengthened(self.row, with_room(int(entity.max()) + 1), -1)
         order = np.argsort(entity, kind="stable")
         again = np.flatnonzero(entity[order[1:]] == entity[order[:-1]])
         until: I64 = np.full(events.n, FOREVER)
@@ -197,9 +196,7 @@ class ChangedFacts:
             self._forget_ended()
         numbers = self._facts.of(np.stack([_bits(held[name]) for name in self.columns], axis=1))
         if self._facts.n > len(self.row):
-            grown = np.full(2 * self._facts.n, -1, dtype=np.int64)
-            grown[: len(self.row)] = self.row
-            self.row = grown
+            self.row = lengthened(self.row, with_room(self._facts.n), -1)
         return numbers
 
     def _forget_ended(self) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wayeb_py.arrays import I64
-from wayeb_py.growing_arrays import lengthened
+from wayeb_py.growing_arrays import lengthened, with_room
 
 FIRST_ROOM = 4
 
@@ -36,7 +36,7 @@ class PooledLists:
         known = len(self.first)
         if n_entities <= known:
             return
-        size = max(64, n_entities + n_entities // 2)
+        size = with_room(n_entities)
         self.first, self.room, self.length = (lengthened(array, size) for array in (self.first, self.room, self.length))
         new = size - known
         self.first[known:] = self._used + FIRST_ROOM * np.arange(new)

@@ -20,7 +20,7 @@ from wayeb_py.engine.stepping.steppers import Found
 from wayeb_py.engine.values import Chunk
 from wayeb_py.forecast.kernels import ENDS, PlaceEvents, PlaceLists, follow_places, list_places
 from wayeb_py.forecast.words.symbols import Walk
-from wayeb_py.growing_arrays import lengthened
+from wayeb_py.growing_arrays import lengthened, with_room
 
 if TYPE_CHECKING:
     from wayeb_py.engine.stepping.place_stepper import PlaceStepper
@@ -62,7 +62,7 @@ class PlaceReader:
         code, near = stepper.stepped
         first, place, place_code, lost = near
         if n_entities > len(self.head):
-            self.head = lengthened(self.head, max(64, n_entities + n_entities // 2), -1)
+            self.head = lengthened(self.head, with_room(n_entities), -1)
         row, slot, whose, at, kind = self._listed(chunk, first, place)
         shared = code[: len(chunk.ts)].astype(np.int64)
         plan = self._plan

@@ -20,7 +20,7 @@ from wayeb_py.engine.stepping.steppers import Coder, Found
 from wayeb_py.engine.values import Chunk
 from wayeb_py.forecast.automaton import DetectingAutomaton
 from wayeb_py.forecast.kernels import follow, follow_every, follow_likely
-from wayeb_py.growing_arrays import lengthened
+from wayeb_py.growing_arrays import lengthened, with_room
 
 
 class SymbolReader:
@@ -145,4 +145,4 @@ class Walk:
 
     def _grow(self, n_entities: int) -> None:
         if n_entities > len(self.node_of):
-            self.node_of = lengthened(self.node_of, max(64, n_entities + n_entities // 2), 0)
+            self.node_of = lengthened(self.node_of, with_room(n_entities))
