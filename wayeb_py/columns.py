@@ -227,7 +227,7 @@ def times_of(
     if pa.types.is_null(type_):
         return pa.nulls(len(ticks))
     if pa.types.is_timestamp(type_):
-        return pa.array(_rescaled(ticks, ticks_per_s, TICKS_PER_S[type_.unit]), pa.int64(), mask=missing).cast(type_)
+        return pa.array(_rescaled(ticks, ticks_per_s, TICKS_PER_S[type_.unit]), pa.int64(), mask=missing).view(type_)
     if pa.types.is_date(type_):
         seconds = pa.array(_rescaled(ticks, ticks_per_s, 1), pa.int64(), mask=missing)
         return seconds.cast(pa.timestamp("s")).cast(type_)

@@ -28,14 +28,14 @@ class RecycledArrays:
         self._most = most
 
     def take(self, n: int, kind: type[Kind]) -> npt.NDArray[Kind]:
-        """An array, not filled."""
+        """An array, filled with zeros or with what it held before."""
         size = n * np.dtype(kind).itemsize
         for at in range(len(self._known)):
             if len(self._known[at]) >= size and _n_references(self._known, at) <= _ALONE:
                 room = self._known.pop(at)
                 self._known.append(room)  # the one that was used last is asked last
                 return room[:size].view(kind)
-        made = np.empty(size, dtype=np.uint8)
+        made = np.zeros(size, dtype=np.uint8)  # so that nothing else of the process's memory is ever written out
         if len(self._known) >= self._most:
             self._known.pop(0)
         self._known.append(made)

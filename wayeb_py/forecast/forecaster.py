@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ from wayeb_py.engine.binding import Binding
 from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.engine.stepping.steppers import Found
 from wayeb_py.engine.values import Chunk
-from wayeb_py.forecast.kernels import IN_EVENTS, IN_TIME, ForecastColumns, LookedUp, make_rows
+from wayeb_py.forecast.kernels import IN_EVENTS, IN_TIME, ForecastColumns, LookedUp, make_rows, write_spans
 from wayeb_py.forecast.tables import ForecastTables
 from wayeb_py.forecast.words.joint_walk import MOST_NODES, JointWalk, marked_rows, tell
 from wayeb_py.forecast.words.place_words import PlaceReader, PlaceWalk
@@ -125,6 +126,7 @@ class Forecaster:
         self._memory = RecycledArrays()
         self._joint: tuple[Cohort, JointWalk] | None = None
         self._any_likely: Bool = np.zeros(0, dtype=bool)  # [joint node]
+        self._told_by: ToldByJointNode | None = None
         self._binding: Binding | None = None
         self._waiting: list[pa.RecordBatch] = []
         self.schema: pa.Schema | None = None
@@ -196,7 +198,7 @@ class Forecaster:
         """Gives every model the nodes of its own words."""
         if self._joint is not None:
             self._joint[1].release()
-            self._joint, self._any_likely = None, np.zeros(0, dtype=bool)
+            self._joint, self._told_by, self._any_likely = None, None, np.zeros(0, dtype=bool)
 
     def _at_every_event(
         self, own: Sequence[OneForecast], binding: Binding, cohort: Cohort, chunk: Chunk, rows: Rows, begin: int
@@ -212,11 +214,53 @@ class Forecaster:
         seq = self._memory.take(n, np.int64)
         seq[:] = chunk.seq
         of_event = [key, time, pa.array(seq)]
-        for one in own:
-            told = self._memory.take(n, np.float64)
-            spans = one.tell(binding, cohort, chunk, rows, begin, told)
+        for one, told in zip(own, self._told(own, binding, cohort, chunk, rows, begin), strict=True):
+            spans = self._spans(one, told, binding, chunk)
             name, horizon = self._rows.constants(one.number, n)
-            yield pa.RecordBatch.from_arrays([name, *of_event, pa.array(told), *spans, horizon], schema=self.schema)
+            probability = pa.array(told.probability)
+            yield pa.RecordBatch.from_arrays([name, *of_event, probability, *spans, horizon], schema=self.schema)
+
+    def _told(
+        self, own: Sequence[OneForecast], binding: Binding, cohort: Cohort, chunk: Chunk, rows: Rows, begin: int
+    ) -> list[Told]:
+        """What models say at every event: all that were stepped together in one pass, the others one by one."""
+        n, ticks_per_s = len(chunk.ts), chunk.ticks_per_s
+        joined = [(one, one.joined) for one in own if one.joined is not None]
+        found = {}
+        if joined:
+            reached, node_of, _ = joined[0][1]
+            if self._told_by is None or self._told_by.is_for != (len(node_of), ticks_per_s):
+                self._told_by = ToldByJointNode.of([(one, node_of) for one, (_, node_of, _) in joined], ticks_per_s)
+            by = self._told_by
+            room = self._memory.take(n * len(joined), np.float64)
+            row, node = tell(reached, by.probability, by.has_span, room)
+            for nth, (one, _) in enumerate(joined):
+                found[one.number] = Told(room[nth * n : nth * n + n], row, node, by.tables[nth])
+                one.joined = None
+        for one in own:
+            if one.number not in found:
+                room = self._memory.take(n, np.float64)
+                row, node = one.tell(binding, cohort, chunk, rows, begin, room)
+                found[one.number] = Told(room, row, node, one.table(ticks_per_s))
+        return [found[one.number] for one in own]
+
+    def _spans(self, one: OneForecast, told: Told, binding: Binding, chunk: Chunk) -> list[pa.Array]:
+        """Where the intervals of one model begin and end, in time and in events."""
+        n, in_time = len(chunk.ts), one.tables.horizon.seconds is not None
+        types = [binding.rows.schema.time_type] * 2 + [pa.int64()] * 2
+        spans = [_nulls(n, type_) for type_ in types]
+        if not len(told.row):
+            return spans
+        room = self._memory.take(2 * n, np.int64)
+        if not (pa.types.is_timestamp(types[0]) or pa.types.is_int64(types[0])):
+            room[:] = 0  # what is not filled in must be within the reach of the type
+        first, last = room[:n], room[n:]
+        known: U8 = np.zeros((n + 7) // 8, dtype=np.uint8)
+        n_known = write_spans(told.row, told.node, told.table, chunk.ts, in_time, first, last, known)
+        for place, ends in enumerate((first, last), 0 if in_time else 2):
+            values = binding.rows.times(ends) if in_time else pa.array(ends)
+            spans[place] = _known(values, known, n_known)
+        return spans
 
     def bind(self, binding: Binding) -> None:
         """Learns the types of keys and times."""
@@ -261,6 +305,35 @@ class Forecaster:
         self._waiting.append(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
 
 
+class Told(NamedTuple):
+    """What one model says at every event, and the rows that may have an interval, each with its place in a table."""
+
+    probability: F64
+    row: I32
+    node: I32
+    table: I64  # as `node_table` says
+
+
+class ToldByJointNode(NamedTuple):
+    """What several models say at each joint node."""
+
+    is_for: tuple[int, int]  # how many joint nodes there are, and ticks per second
+    probability: F64  # [model * joint nodes + joint node]
+    has_span: U8  # [joint node]: whether one of them has an interval
+    tables: list[I64]  # [model]
+
+    @classmethod
+    def of(cls, models: Sequence[tuple[OneForecast, I32]], ticks_per_s: int) -> ToldByJointNode:
+        """`models` come with their own node of each joint one."""
+        n = len(models[0][1])
+        parts = [one.table(ticks_per_s).reshape(-1, 3)[node_of] for one, node_of in models]
+        has_span = np.zeros(n, dtype=np.uint8)
+        for part in parts:
+            has_span |= part[:, 1] >= 0
+        probability = np.concatenate([part[:, 0] for part in parts]).view(np.float64)
+        return cls((n, ticks_per_s), probability, has_span, [part.reshape(-1) for part in parts])
+
+
 class OneForecast:
     """The forecasts of one model, and where every entity's word is in it."""
 
@@ -281,11 +354,11 @@ class OneForecast:
         self.is_every = plan is None and bool(self._is_likely.all())
         self.walk.mark_spans(tables.first >= 0)
         self.may_join = plan is None and tables.model.by is None
-        self.likely_nodes, self._has_span = self._is_likely[0], tables.first[0] >= 0
+        self.likely_nodes = self._is_likely[0]
         # Where it was stepped with others: the joint node of each event, the own node of each joint one, and the events
         # after which one of them is likely, None where all are.
         self.joined: tuple[I32, I32, I32 | None] | None = None
-        self._probability = np.ascontiguousarray(tables.probability.reshape(-1), dtype=np.float64)
+        self.probability = np.ascontiguousarray(tables.probability.reshape(-1), dtype=np.float64)
         self._table: tuple[int, I64] | None = None  # ticks per second, and what `node_table` says
         self._class_of = {class_: number for number, class_ in enumerate(tables.classes, 1)}
 
@@ -311,33 +384,19 @@ class OneForecast:
 
     def tell(
         self, binding: Binding, cohort: Cohort, chunk: Chunk, rows: Rows, begin: int, told: F64
-    ) -> list[pa.Array]:
-        """Fills in the probability at each event; returns where intervals begin and end, in time and in events."""
+    ) -> tuple[I32, I32]:
+        """Fills in the probability at each event; returns the rows that may have an interval, and of each its place in
+        the table."""
         class_ = self._class_of_rows(rows, begin, len(chunk.ts))
-        joined, self.joined = self.joined, None
-        if joined is not None:
-            reached, node_of, _ = joined
-            row = tell(reached, self._probability[node_of], self._has_span[node_of], told)
-            node = node_of[reached[row]]
-        else:
-            codes = self.reader.codes(cohort, chunk)
-            row, node = self.walk.step_every(codes, chunk, len(binding.entities), class_, self._probability, told)
-        n, in_time = len(told), self.tables.horizon.seconds is not None
-        types = [binding.rows.schema.time_type] * 2 + [pa.int64()] * 2
-        spans = [_nulls(n, type_) for type_ in types]
-        if len(row):
-            if self._table is None or self._table[0] != chunk.ticks_per_s:
-                self._table = chunk.ticks_per_s, node_table(self.tables, chunk.ticks_per_s)
-            at = 3 * (node.astype(np.int64) + (class_[row] * self._n_nodes if len(class_) else 0))
-            table, now = self._table[1], chunk.ts[row] if in_time else np.int64(0)
-            mark = np.zeros(n, dtype=np.uint8)
-            mark[row] = table[at + 1] >= 0
-            for place in (1, 2):
-                ends = np.zeros(n, dtype=np.int64)  # only what is filled is ever touched
-                ends[row] = table[at + place] + now
-                values = binding.rows.times(ends) if in_time else pa.array(ends)
-                spans[place - 1 if in_time else place + 1] = _where(values, mark, 1)
-        return spans
+        codes = self.reader.codes(cohort, chunk)
+        row, node = self.walk.step_every(codes, chunk, len(binding.entities), class_, self.probability, told)
+        return row, node + (class_[row] * self._n_nodes).astype(np.int32) if len(class_) else node
+
+    def table(self, ticks_per_s: int) -> I64:
+        """What `node_table` says."""
+        if self._table is None or self._table[0] != ticks_per_s:
+            self._table = ticks_per_s, node_table(self.tables, ticks_per_s)
+        return self._table[1]
 
     def _class_of_rows(self, rows: Rows, begin: int, n: int) -> I64:
         """The class of each event; none where there is one."""
@@ -394,14 +453,20 @@ def _nulls(n: int, type_: pa.DataType) -> pa.Array:
     return known.slice(0, n)
 
 
+def _known(values: pa.Array, known: U8, n_known: int) -> pa.Array:
+    """The values whose bits are set, of which there are `n_known`, null elsewhere."""
+    n = len(values)
+    if n_known == n:
+        return values
+    if not n_known:
+        return _nulls(n, values.type)
+    bits = pa.py_buffer(known)
+    if values.null_count or values.offset or not pa.types.is_primitive(values.type):
+        return pc.if_else(pa.Array.from_buffers(pa.bool_(), n, [None, bits]), values, pa.scalar(None, values.type))
+    return pa.Array.from_buffers(values.type, n, [bits, *values.buffers()[1:]], n - n_known)
+
+
 def _where(values: pa.Array, mark: U8, wanted: int) -> pa.Array:
     """The values whose mark is the wanted one, null elsewhere."""
     known: Bool = mark == wanted
-    if known.all():
-        return values
-    if not known.any():
-        return _nulls(len(values), values.type)
-    if values.null_count or values.offset or not pa.types.is_primitive(values.type):
-        return pc.if_else(pa.array(known), values, pa.scalar(None, values.type))
-    bits = pa.py_buffer(np.packbits(known, bitorder="little"))
-    return pa.Array.from_buffers(values.type, len(values), [bits, *values.buffers()[1:]])
+    return _known(values, np.packbits(known, bitorder="little"), int(known.sum()))

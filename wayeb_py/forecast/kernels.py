@@ -30,6 +30,16 @@ def follow(symbol, entity, fresh, next_node, n_symbols, node_of, before, after):
         node_of[e] = node
 
 
+@inlined
+def _stepped(row, code, symbol_of_code, entity, fresh, step_to, width, node_of):  # type: ignore[no-untyped-def]
+    """The entity of a row, and where its word's step leads."""
+    e = np.uint64(entity[row])
+    before = np.uint64(node_of[e])
+    if fresh[row] != 0:
+        before = np.uint64(0)
+    return e, step_to[before * width + np.uint64(symbol_of_code[np.uint64(code[row])])]
+
+
 @kernel(
     nb.int64(u16[::1], read_only(i32), i32[::1], u8[::1], i32[::1], nb.int64, i32[::1], i64[::1], u8[::1], i32[::1],
              i32[::1])
@@ -48,11 +58,7 @@ def follow_likely(  # type: ignore[no-untyped-def]
     width = np.uint64(n_symbols)
     for row in range(code.shape[0]):
         nth = np.uint64(row)
-        e = np.uint64(entity[nth])
-        before = np.uint64(node_of[e])
-        if fresh[nth] != 0:
-            before = np.uint64(0)
-        node = step_to[before * width + np.uint64(symbol_of_code[np.uint64(code[nth])])]
+        e, node = _stepped(nth, code, symbol_of_code, entity, fresh, step_to, width, node_of)
         if node >= 0:
             node_of[e] = node
             continue
@@ -81,11 +87,7 @@ def follow_every(  # type: ignore[no-untyped-def]
     width = np.uint64(n_symbols)
     for row in range(code.shape[0]):
         nth = np.uint64(row)
-        e = np.uint64(entity[nth])
-        before = np.uint64(node_of[e])
-        if fresh[nth] != 0:
-            before = np.uint64(0)
-        node = step_to[before * width + np.uint64(symbol_of_code[np.uint64(code[nth])])]
+        e, node = _stepped(nth, code, symbol_of_code, entity, fresh, step_to, width, node_of)
         if node < 0:
             node = -1 - node
             row_out[n_out] = row
@@ -192,18 +194,47 @@ def note_joint(reached, is_marked, row_out):  # type: ignore[no-untyped-def]
     return n_out
 
 
-@kernel(nb.int64(i32[::1], read_only(f64), u8[::1], f64[::1], i32[::1]))
-def tell_joint(reached, probability, is_marked, told, row_out):  # type: ignore[no-untyped-def]
-    """told[row] = probability[reached[row]]; notes the rows that are marked, where there is room for any."""
-    n_out = 0
+BLOCK_ROWS = 1 << 10  # whose nodes stay in the cache from model to model
+
+
+@kernel(nb.int64(i32[::1], read_only(f64), u8[::1], f64[::1], i32[::1], i32[::1]))
+def tell_joint(reached, probability, has_span, told, row_out, node_out):  # type: ignore[no-untyped-def]
+    """told[model * rows + row] = probability[model * joint nodes + joint node]; notes the rows and joint nodes at which
+    some model has an interval, where there is room for any, and returns how many."""
+    n_out, n_rows, n_nodes = 0, reached.shape[0], has_span.shape[0]
     notes = row_out.shape[0] > 0
-    for row in range(reached.shape[0]):
-        j = np.uint64(reached[np.uint64(row)])
-        told[np.uint64(row)] = probability[j]
-        if notes and is_marked[j] != 0:
-            row_out[n_out] = row
-            n_out += 1
+    for begin in range(0, n_rows, BLOCK_ROWS):
+        end = min(begin + BLOCK_ROWS, n_rows)
+        for model in range(probability.shape[0] // n_nodes):
+            to, of = model * n_rows, model * n_nodes
+            for row in range(begin, end):
+                told[np.uint64(to + row)] = probability[np.uint64(of + reached[np.uint64(row)])]
+        if notes:
+            for row in range(begin, end):
+                j = reached[np.uint64(row)]
+                row_out[n_out], node_out[n_out] = row, j
+                n_out += has_span[np.uint64(j)]
     return n_out
+
+
+@kernel(nb.int64(i32[::1], i32[::1], read_only(i64), read_only(i64), nb.boolean, i64[::1], i64[::1], u8[::1]))
+def write_spans(row, node, table, ts, in_time, first, last, known):  # type: ignore[no-untyped-def]
+    """Writes where the intervals of some rows begin and end, and the bit of each such row; returns how many there are.
+
+    `table[node * 3 + 1]` and `+ 2` say where, from the event on where it is `in_time`, and -1 where there is none.
+    """
+    n = 0
+    for nth in range(row.shape[0]):
+        at = np.uint64(node[nth]) * np.uint64(3)
+        begin, end = table[at + np.uint64(1)], table[at + np.uint64(2)]
+        if begin < 0:
+            continue
+        to = np.uint64(row[nth])
+        now = ts[to] if in_time else np.int64(0)
+        first[to], last[to] = begin + now, end + now
+        known[to >> np.uint64(3)] |= np.uint8(1 << (to & np.uint64(7)))
+        n += 1
+    return n
 
 
 KNOWN, BEGINS, ENDS = range(3)  # a place at an event: known before, within reach for the first time, or forgotten

@@ -18,7 +18,7 @@ from wayeb_py.arrays import F64, I32, I64, U8, U16, Bool
 from wayeb_py.engine.values import Chunk
 from wayeb_py.forecast.kernels import JointNodes, follow_joint, note_joint, put_joint, tell_joint
 from wayeb_py.forecast.words.symbols import Walk
-from wayeb_py.growing_arrays import lengthened
+from wayeb_py.growing_arrays import lengthened, with_room
 
 MOST_SYMBOLS = 1 << 9  # combinations of the models' symbols
 MOST_NODES = 1 << 14  # with more, each model walks by itself
@@ -78,7 +78,7 @@ class JointWalk:
             self._take_up(n_entities)
         assert self._joint_of is not None
         if n_entities > len(self._joint_of):
-            self._joint_of = lengthened(self._joint_of, max(64, n_entities + n_entities // 2), 0)
+            self._joint_of = lengthened(self._joint_of, with_room(n_entities))
         reached: I32 = np.empty(len(code), dtype=np.int32)
         row = 0
         while True:
@@ -132,8 +132,10 @@ def marked_rows(reached: I32, is_marked: Bool) -> I32:
     return rows[: note_joint(reached, np.ascontiguousarray(is_marked, dtype=np.uint8), rows)]
 
 
-def tell(reached: I32, probability: F64, is_marked: Bool, told: F64) -> I32:
-    """told[row] = probability[reached[row]]; returns the rows whose joint node is marked."""
-    rows: I32 = np.empty(len(reached) if is_marked.any() else 0, dtype=np.int32)
-    marked: U8 = np.ascontiguousarray(is_marked, dtype=np.uint8)
-    return rows[: tell_joint(reached, probability, marked, told, rows)]
+def tell(reached: I32, probability: F64, has_span: U8, told: F64) -> tuple[I32, I32]:
+    """told[model, row] = probability[model, joint node] of the joint node that is reached, both flat; returns the rows
+    whose joint node is marked, and these nodes."""
+    room = len(reached) if has_span.any() else 0
+    rows, nodes = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32)
+    n = tell_joint(reached, probability, has_span, told, rows, nodes)
+    return rows[:n], nodes[:n]
