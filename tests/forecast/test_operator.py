@@ -29,11 +29,12 @@ HORIZON = "2min"
 
 @pytest.fixture(scope="module")
 def learnt(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the models of all patterns, by size, and with new events."""
+    """A folder with the models of all patterns, by size and without, and with new events."""
     folder = tmp_path_factory.mktemp("models")
     pq.write_table(events(), folder / "history.parquet")
     pq.write_table(events(4), folder / "new.parquet")
     learn(chosen(), [str(folder / "history.parquet")], folder / "model", by="size")
+    learn(chosen(), [str(folder / "history.parquet")], folder / "of all")
     return folder
 
 
@@ -148,6 +149,35 @@ def test_models_part_where_their_joint_nodes_are_too_many(monkeypatch: pytest.Mo
     expected = rows()
     monkeypatch.setattr(forecasting, "MOST_NODES", 1)
     assert rows() == expected
+
+
+@pytest.mark.parametrize("type_", [pa.int32(), pa.int64(), pa.float64(), pa.timestamp("us"), pa.timestamp("s", "UTC")])
+@pytest.mark.parametrize(("model", "horizon"), [("model", HORIZON), ("of all", HORIZON), ("of all", "6 events")])
+def test_intervals_of_many_events_at_once_are_those_of_few(
+    learnt: Path, monkeypatch: pytest.MonkeyPatch, type_: pa.DataType, model: str, horizon: str
+) -> None:
+    class UsedArrays(RecycledArrays):  # hold what no time can be
+        def take(self, n: int, kind: type[np.generic]) -> np.ndarray:
+            array = super().take(n, kind)
+            array.view(np.uint8)[:] = 0x7F
+            return array
+
+    monkeypatch.setattr(forecasting, "RecycledArrays", UsedArrays)
+    table = events(4)
+    seconds = table.column("ts").cast(pa.timestamp("s")) if pa.types.is_timestamp(type_) else table.column("ts")
+    table = table.set_column(1, "ts", seconds.cast(type_)).combine_chunks()
+    text = STREAM.replace(" in s\n", "\n") if pa.types.is_timestamp(type_) else STREAM
+    own = wayeb_py.compile(text + PATTERNS).select(NAMES)
+
+    def rows(size: int) -> dict[str, list[dict[str, object]]]:
+        soon = own.forecaster(learnt / model, horizon, confidence=0.2)
+        made = [by_pattern(soon.feed(batch)) for batch in table.to_batches(max_chunksize=size)]  # each is let go
+        return {name: [row for part in made for row in part[name]] for name in NAMES}
+
+    few, many = rows(forecasting.MANY_EVENTS // 10), rows(forecasting.MANY_EVENTS)
+    assert many == few
+    place = "until_events" if horizon.endswith("events") else "until"
+    assert {row[place] is None for rows in few.values() for row in rows} == {True, False}
 
 
 def test_arrays_are_used_again_once_nothing_refers_to_them() -> None:
