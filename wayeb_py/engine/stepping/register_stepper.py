@@ -160,7 +160,7 @@ class RegisterStepper(PooledStepper):
         """The programs for the types of a chunk's events, which seldom change."""
         words = self._values.memories.setdefault(self.words_key, self._values.memory())
         types = tuple(
-            (name, column.kind, column.values.dtype.str, column.per_unit, column.own)
+            (name, column.kind, column.values.dtype, column.per_unit, column.own)
             for name, column in chunk.columns.items()
         )
         known = self._programs

@@ -277,6 +277,8 @@ def step_registers(begin, code, rows, automaton, programs, values, runs, scratch
     n_registers = programs.named_first.shape[0] - 1
     n_folds = programs.fold.shape[0]
     is_simple = n_folds == 0 and programs.begun_slot.shape[0] == 0
+    has_one = is_simple and n_slots == 1 and n_registers == 1 and programs.named_value.shape[0] == 1
+    the_value = programs.named_value[0] * n if has_one else 0
     for row in range(begin, n):
         nth = np.uint64(row)
         e = np.uint64(rows.entity[nth])
@@ -308,7 +310,12 @@ def step_registers(begin, code, rows, automaton, programs, values, runs, scratch
                     if step != stays or n_folds > 0:
                         _keep_one(base, base, step, row, n, automaton, programs, values, runs, scratch)
                 elif first >= 0:
-                    if is_simple:
+                    if has_one:  # what `_name` would write
+                        after = first >> 1
+                        is_kept = first & 1 != 0 and automaton.keeps[np.uint64(after)] != 0
+                        runs.state[base] = after
+                        runs.whole[base] = values.whole[the_value + row] if is_kept else 0
+                    elif is_simple:
                         runs.state[base] = first >> n_registers
                         at = base * n_slots
                         for slot in range(n_slots):
