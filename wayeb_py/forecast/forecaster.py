@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wayeb_py.arrays import F64, I32, I64, U8, Bool
+from wayeb_py.columns import TICKS_PER_S
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.engine.arrival.reorder import Rows
 from wayeb_py.engine.arrow_values import RecycledArrays, reused_memory
@@ -24,6 +25,7 @@ from wayeb_py.forecast.tables import ForecastTables
 from wayeb_py.forecast.words.joint_walk import MOST_NODES, JointWalk, marked_rows, tell
 from wayeb_py.forecast.words.place_words import PlaceReader, PlaceWalk
 from wayeb_py.forecast.words.symbols import SymbolReader, Walk
+from wayeb_py.growing_arrays import with_room
 
 ENOUGH_ROWS = 1 << 14
 MANY_EVENTS = 1 << 9  # of one chunk: from here on each pattern gets batches of its own
@@ -228,10 +230,11 @@ class Forecaster:
         joined = [(one, one.joined) for one in own if one.joined is not None]
         found = {}
         if joined:
-            reached, node_of, _ = joined[0][1]
-            if self._told_by is None or self._told_by.is_for != (len(node_of), ticks_per_s):
-                self._told_by = ToldByJointNode.of([(one, node_of) for one, (_, node_of, _) in joined], ticks_per_s)
+            reached = joined[0][1][0]
             by = self._told_by
+            if by is None or by.ticks_per_s != ticks_per_s:
+                by = self._told_by = ToldByJointNode([one for one, _ in joined], ticks_per_s)
+            by.learn([node_of for _, (_, node_of, _) in joined])
             room = self._memory.take(n * len(joined), np.float64)
             row, node = tell(reached, by.probability, by.has_span, room)
             for nth, (one, _) in enumerate(joined):
@@ -251,15 +254,18 @@ class Forecaster:
         spans = [_nulls(n, type_) for type_ in types]
         if not len(told.row):
             return spans
+        type_ = types[0] if in_time else types[2]
+        is_ticks = pa.types.is_timestamp(type_) and TICKS_PER_S[type_.unit] == chunk.ticks_per_s
         room = self._memory.take(2 * n, np.int64)
-        if not (pa.types.is_timestamp(types[0]) or pa.types.is_int64(types[0])):
+        if in_time and not is_ticks:
             room[:] = 0  # what is not filled in must be within the reach of the type
-        first, last = room[:n], room[n:]
         known: U8 = np.zeros((n + 7) // 8, dtype=np.uint8)
-        n_known = write_spans(told.row, told.node, told.table, chunk.ts, in_time, first, last, known)
-        for place, ends in enumerate((first, last), 0 if in_time else 2):
-            values = binding.rows.times(ends) if in_time else pa.array(ends)
-            spans[place] = _known(values, known, n_known)
+        n_known = write_spans(told.row, told.node, told.table, chunk.ts, in_time, room[:n], room[n:], known)
+        for place, ends in enumerate((room[:n], room[n:]), 0 if in_time else 2):
+            if in_time and not is_ticks:
+                spans[place] = _known(binding.rows.times(ends), known, n_known)
+            elif n_known:  # without a copy
+                spans[place] = pa.Array.from_buffers(type_, n, [pa.py_buffer(known), pa.py_buffer(ends)], n - n_known)
         return spans
 
     def bind(self, binding: Binding) -> None:
@@ -314,24 +320,32 @@ class Told(NamedTuple):
     table: I64  # as `node_table` says
 
 
-class ToldByJointNode(NamedTuple):
+class ToldByJointNode:
     """What several models say at each joint node."""
 
-    is_for: tuple[int, int]  # how many joint nodes there are, and ticks per second
-    probability: F64  # [model * joint nodes + joint node]
-    has_span: U8  # [joint node]: whether one of them has an interval
-    tables: list[I64]  # [model]
+    def __init__(self, models: Sequence[OneForecast], ticks_per_s: int) -> None:
+        self.ticks_per_s, self._n_known = ticks_per_s, 0
+        self._of_model = [one.table(ticks_per_s).reshape(-1, 3) for one in models]
+        self.has_span: U8 = np.zeros(0, dtype=np.uint8)  # [joint node]: whether one of them has an interval
+        self.probability: F64 = np.zeros(0)  # [model * joint nodes + joint node], with room for more nodes
+        self.tables: list[I64] = []  # [model], as `node_table` says
 
-    @classmethod
-    def of(cls, models: Sequence[tuple[OneForecast, I32]], ticks_per_s: int) -> ToldByJointNode:
-        """`models` come with their own node of each joint one."""
-        n = len(models[0][1])
-        parts = [one.table(ticks_per_s).reshape(-1, 3)[node_of] for one, node_of in models]
-        has_span = np.zeros(n, dtype=np.uint8)
-        for part in parts:
-            has_span |= part[:, 1] >= 0
-        probability = np.concatenate([part[:, 0] for part in parts]).view(np.float64)
-        return cls((n, ticks_per_s), probability, has_span, [part.reshape(-1) for part in parts])
+    def learn(self, nodes: Sequence[I32]) -> None:
+        """Looks up what is said at joint nodes that are new; nodes[model][joint node]."""
+        n, known = len(nodes[0]), self._n_known
+        if n > len(self.has_span):
+            room, known = with_room(n), 0
+            self.has_span, self.probability = np.zeros(room, dtype=np.uint8), np.zeros(len(nodes) * room)
+            self.tables = [np.zeros(3 * room, dtype=np.int64) for _ in nodes]
+        if known == n:
+            return
+        probability = self.probability.reshape(len(nodes), -1)
+        for model, (table, node_of) in enumerate(zip(self._of_model, nodes, strict=True)):
+            told = table[node_of[known:]]
+            self.tables[model].reshape(-1, 3)[known:n] = told
+            probability[model, known:n] = told[:, 0].view(np.float64)
+            self.has_span[known:n] |= told[:, 1] >= 0
+        self._n_known = n
 
 
 class OneForecast:

@@ -14,7 +14,7 @@ The sides of `&` read the same events: each leaves the marks of the others open.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -63,6 +63,7 @@ class RunMemory:
     needed: Bool
     better: I64
     most_runs: int  # a bound for one entity: events at which it has more runs are counted
+    made: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)  # what an engine has made of it
 
 
 def marked(pattern: m.Pattern) -> m.Regex:

@@ -29,6 +29,7 @@ from wayeb_py.matches.kernels.step_registers import (
     step_registers,
 )
 
+AUTOMATON = "automaton of registers"
 FIRST_RUNS = 64
 MOST_TABULATED = 1 << 22  # states times symbols that are looked at when a pattern is bound
 
@@ -55,52 +56,18 @@ class RegisterStepper(PooledStepper):
         self._values = values
         self.n_states = dfa.n_states
         self.words_key = m.At(pattern.fingerprint, m.Constant("texts", "text"))
-        better = directions_of_slots(memory)
         self._n_names = pattern.symbol_of_cell.shape[-1]
-        asked = [part for test in memory.tests for part in walk(test) if isinstance(part, m.Measure)]
-        asks_start = any(part.function in ("count", "duration") and part.operand is None for part in asked)
-        every_start = pattern.has_each_start
-        class_of_code, symbols = _classes(pattern)
+        if AUTOMATON not in memory.made:
+            memory.made[AUTOMATON] = _automaton(pattern, questions)
         self._automaton = tuple(
-            RegisterAutomaton(
-                class_of_code=class_of_code,
-                symbol_of_class=np.ascontiguousarray(symbols.reshape(-1), dtype=np.uint16),
-                plain=np.ascontiguousarray(_plain_steps(pattern, symbols).reshape(-1), dtype=np.int32),
-                depends=np.ascontiguousarray(_dependence(symbols, len(memory.tests)).reshape(-1), dtype=np.uint8),
-                next_state=np.ascontiguousarray(dfa.next_state.reshape(-1), dtype=np.int32),
-                accepting=dfa.accepting.astype(np.uint8),
-                is_live=live_states(dfa).astype(np.uint8),
-                matters=np.ascontiguousarray(memory.matters.reshape(-1), dtype=np.uint8),
-                keeps=np.ascontiguousarray(memory.needed[:, questions].reshape(-1), dtype=np.uint8),
-                begins=self._begins(pattern, symbols).astype(np.uint8),
-                better=np.ascontiguousarray(better.reshape(-1), dtype=np.int32),
-                has_order=(better != 0).any(axis=1).astype(np.uint8),
-                n_symbols=pattern.n_symbols,
-                n_classes=len(symbols),
-                n_answers=pattern.symbol_of_cell.shape[-2],
-                n_names=self._n_names,
-                pattern=number,
-                by_start=pattern.longest or every_start or asks_start,
-                every_start=every_start,
-                once=pattern.which == "once from each start",
-                longest=pattern.longest,
-                window_ticks=int(windows.ticks[number]),
-                window_events=int(windows.events[number]),
+            memory.made[AUTOMATON]._replace(
+                pattern=number, window_ticks=int(windows.ticks[number]), window_events=int(windows.events[number]),
                 ticks_per_s=float(ticks_per_s),
-                most_runs=memory.most_runs,
             )
-        )
+        )  # fmt: skip
         self._n_crowded = np.zeros(1, dtype=np.int64)
         self._room = self._make_room_for(FIRST_RUNS)
         self._programs: tuple[Any, Programs] | None = None
-
-    @staticmethod
-    def _begins(pattern: CompiledPattern, symbols: U16) -> Bool:
-        """[class]: whether a match may begin with such an event, whatever a run answers and names."""
-        dfa = pattern.dfa
-        assert dfa is not None
-        goes_on = (live_states(dfa) | dfa.accepting)[dfa.next_state[0]]
-        return np.asarray(goes_on[symbols].any(axis=(1, 2)))
 
     def _make_room_for(self, n_runs: int) -> tuple[Any, ...]:
         own = np.zeros(self.n_slots, dtype=np.int64)
@@ -169,6 +136,54 @@ class RegisterStepper(PooledStepper):
             builder = ProgramBuilder(self.pattern.memory, self._values, words, chunk.time_name)
             known = self._programs = types, builder.build(chunk)
         return known[1]
+
+
+def _automaton(pattern: CompiledPattern, questions: list[int]) -> RegisterAutomaton:
+    """The pattern as the kernel takes it, without what depends on the events: it is made once, however often the
+    pattern is bound to some."""
+    assert pattern.dfa is not None
+    assert pattern.memory is not None
+    dfa, memory = pattern.dfa, pattern.memory
+    better = directions_of_slots(memory)
+    asked = [part for test in memory.tests for part in walk(test) if isinstance(part, m.Measure)]
+    asks_start = any(part.function in ("count", "duration") and part.operand is None for part in asked)
+    every_start = pattern.has_each_start
+    class_of_code, symbols = _classes(pattern)
+    return RegisterAutomaton(
+        class_of_code=class_of_code,
+        symbol_of_class=np.ascontiguousarray(symbols.reshape(-1), dtype=np.uint16),
+        plain=np.ascontiguousarray(_plain_steps(pattern, symbols).reshape(-1), dtype=np.int32),
+        depends=np.ascontiguousarray(_dependence(symbols, len(memory.tests)).reshape(-1), dtype=np.uint8),
+        next_state=np.ascontiguousarray(dfa.next_state.reshape(-1), dtype=np.int32),
+        accepting=dfa.accepting.astype(np.uint8),
+        is_live=live_states(dfa).astype(np.uint8),
+        matters=np.ascontiguousarray(memory.matters.reshape(-1), dtype=np.uint8),
+        keeps=np.ascontiguousarray(memory.needed[:, questions].reshape(-1), dtype=np.uint8),
+        begins=_begins(pattern, symbols).astype(np.uint8),
+        better=np.ascontiguousarray(better.reshape(-1), dtype=np.int32),
+        has_order=(better != 0).any(axis=1).astype(np.uint8),
+        n_symbols=pattern.n_symbols,
+        n_classes=len(symbols),
+        n_answers=pattern.symbol_of_cell.shape[-2],
+        n_names=pattern.symbol_of_cell.shape[-1],
+        pattern=0,
+        by_start=pattern.longest or every_start or asks_start,
+        every_start=every_start,
+        once=pattern.which == "once from each start",
+        longest=pattern.longest,
+        window_ticks=0,
+        window_events=0,
+        ticks_per_s=0.0,
+        most_runs=memory.most_runs,
+    )
+
+
+def _begins(pattern: CompiledPattern, symbols: U16) -> Bool:
+    """[class]: whether a match may begin with such an event, whatever a run answers and names."""
+    dfa = pattern.dfa
+    assert dfa is not None
+    goes_on = (live_states(dfa) | dfa.accepting)[dfa.next_state[0]]
+    return np.asarray(goes_on[symbols].any(axis=(1, 2)))
 
 
 def _classes(pattern: CompiledPattern) -> tuple[U16, U16]:
