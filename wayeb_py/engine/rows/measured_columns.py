@@ -70,6 +70,7 @@ class MeasuredColumns:
         """The rows of each pattern's detections and what they measure; all columns of a table share it."""
         if self._last is not None and all(a is b for a, b in zip(self._last[0], (pattern, nth, measured), strict=True)):
             return self._last[1]
+        whole, whole_of, shift = _merged(measured)
         ends = np.cumsum([n for n, _ in measured])
         found: _Taken = {}
         for number in {number for asked in self._of.values() for number in asked}:
@@ -77,12 +78,12 @@ class MeasuredColumns:
             if not len(own):
                 continue
             part = np.searchsorted(ends, nth[own], side="right")
-            begins = np.flatnonzero(np.concatenate([[True], part[1:] != part[:-1]]))
-            taken = []
-            for some, which in zip(np.split(own, begins[1:]), part[begins].tolist(), strict=True):
-                n, measures = measured[which]
-                at = nth[some] - (ends[which] - n)
-                taken.append({one: values.take(at) for one, values in measures.items()})
+            which, at = whole_of[part], nth[own] + shift[part]
+            begins = np.flatnonzero(np.concatenate([[True], which[1:] != which[:-1]]))
+            taken = [
+                {one: values.take(some) for one, values in whole[nth_whole].items()}
+                for some, nth_whole in zip(np.split(at, begins[1:]), which[begins].tolist(), strict=True)
+            ]
             found[number] = own, _joined(taken)
         self._last = (pattern, nth, measured), found
         return found
@@ -113,6 +114,26 @@ class MeasuredColumns:
             return pa.array(column.values, mask=missing).cast(type_)
         values = to_float(column)
         return pa.array(values, mask=np.isnan(values)).cast(type_)
+
+
+def _merged(measured: MeasuredParts) -> tuple[list[Mapping[m.Measure, Column]], I64, I64]:
+    """Parts with the same measures, one after the other where their columns are alike; of each part the one that it is
+    in, and what is added to the number of a detection to find it there."""
+    alike: dict[tuple[int, ...], list[int]] = {}
+    for part, (_, measures) in enumerate(measured):
+        alike.setdefault(tuple(map(id, measures)), []).append(part)
+    sizes = np.array([n for n, _ in measured], dtype=np.int64)
+    begin = np.cumsum(sizes) - sizes
+    whole: list[Mapping[m.Measure, Column]] = []
+    whole_of, shift = np.zeros(len(sizes), dtype=np.int64), -begin
+    for own in alike.values():
+        joined = _joined([dict(measured[part][1]) for part in own])
+        is_one = len(joined) == 1
+        whole_of[own] = len(whole) + (0 if is_one else np.arange(len(own)))
+        if is_one:
+            shift[own] += np.cumsum(sizes[own]) - sizes[own]
+        whole += [measures for _, measures in joined]
+    return whole, whole_of, shift
 
 
 def _joined(parts: list[dict[m.Measure, Column]]) -> list[tuple[int, dict[m.Measure, Column]]]:
