@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import wayeb_py
+from tests.cli.ended_command import Wayeb
 from tests.oracle_several import (
     PairEvent,
     Pairing,
@@ -350,3 +351,18 @@ def test_why_says_what_the_forecast_says_and_a_map_shows_it_for_both(case: Case,
     drawn, _ = forecasts_of(made, "s", [str(key) for key in range(6)], ["Near"])
     spans = [row for row in made.to_pylist() if row["from"] is not None]
     assert sorted(drawn["entity"]) == sorted([row["entity"] for row in spans] + [row["other"] for row in spans])
+
+
+def test_a_declared_forecast_of_a_pair_and_why_say_the_same(wayeb: Wayeb, case: Case, learnt: Path) -> None:
+    (learnt / "p.sre").write_text(case.text + "forecast Near within 2 min with 0.3\n")
+    data = [word for name, (path,) in paths_of(case, learnt).items() for word in ("--data", f"{name}={path}")]
+    asked = (str(learnt / "p.sre"), *data, "--model", str(learnt / "model"))
+    wayeb("forecast", *asked, "--out", str(learnt / "declared.parquet"))
+    made = pq.read_table(learnt / "declared.parquet").to_pylist()
+    rows = {(row["entity"], row["other"], row["ts"]): row for row in made}
+    assert {row["pattern"] for row in rows.values()} == {"Near"}
+    (a, b, ts), row = list(rows.items())[len(rows) // 2]
+    words = ("--pattern", "Near", "--entity", str(a), "--other", str(b), "--at", str(ts), "--horizon", "2min")
+    shown = wayeb("why", *asked, *words).out
+    assert "expected: Near within 2min" in shown
+    assert f"after {ts} with {row['probability']:.3f}" in shown
