@@ -42,6 +42,8 @@ _NEEDED = {
 # What a user would choose, unless the configuration says otherwise.
 _PREFERRED = {
     "spark.ui.enabled": "false",
+    # What we shuffle is compressed already.
+    "spark.shuffle.compress": "false",
     # A batch that finds too much for a limit would find as much again, and the stream would never get past it.
     "spark.driver.maxResultSize": "0",
 }

@@ -96,21 +96,21 @@ def in_arrival_order(parcels: Iterable[Parcel]) -> Iterator[pa.RecordBatch]:
     """The events of one target, from parcels in any order."""
     tables = [unpack(one.payload) for one in sorted(parcels, key=lambda one: one.number)]
     if not tables or _METADATA not in (tables[0].schema.metadata or {}):
-        yield from _joined(tables)
+        yield from joined(tables)
         return
     placed = sorted(((*_ends(table), table) for table in tables), key=lambda one: one[0])
     if all(before[1] <= after[0] for before, after in pairwise(placed)):
-        yield from _joined(table.replace_schema_metadata() for _, _, table in placed)
+        yield from joined(table.replace_schema_metadata() for _, _, table in placed)
         return
     yield from _in_order(pa.concat_tables(_alike([table.replace_schema_metadata() for table in tables]))).to_batches()
 
 
 def open_events(payloads: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
     """The events of parcels that are already in the order of arrival."""
-    return _joined(map(unpack, payloads))
+    return joined(map(unpack, payloads))
 
 
-def _joined(tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
+def joined(tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
     """Joins small tables that follow each other: a batch costs a millisecond, however few events it has."""
     opened: list[pa.Table] = []
     n_rows = 0

@@ -31,6 +31,7 @@ from wayeb_py.parallel.batch.several_entities.presence import COARSEST, axes_of,
 MOST_TASKS = 62  # a set of tasks is a number of 64 bits
 MOST_ROWS = 1 << 20  # rows of all presence together
 AN_EVENT = 11.0  # the cost of sending and sorting an event, in units of a possible neighbour
+READ_THERE = 6.0  # the same for a task that has all events and reads them itself
 
 Masks = npt.NDArray[np.int64]
 
@@ -87,8 +88,9 @@ class Cells:
         return self.total / max(1.0, longest)
 
 
-def lay_out(found: Mapping[str, Sequence[tuple[int, pa.Table]]], n_tasks: int) -> Cells:
-    """The tasks for pairs, from what reading tasks found: by stream, how coarse each table is, and the table."""
+def lay_out(found: Mapping[str, Sequence[tuple[int, pa.Table]]], n_tasks: int, alone: float = AN_EVENT) -> Cells:
+    """The tasks for pairs, from what reading tasks found: by stream, how coarse each table is, and the table. `alone`
+    is the cost of an event for one task that has all."""
     n_tasks = max(1, min(n_tasks, MOST_TASKS))
     level = max((level for own in found.values() for level, _ in own), default=0)
     tables = {
@@ -113,6 +115,7 @@ def lay_out(found: Mapping[str, Sequence[tuple[int, pa.Table]]], n_tasks: int) -
     entity, cell, span, n = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     sites = _Sites(cell, span)
     partners, is_near = sites.partners(entity, n_entities)
+    partners /= 4**level  # the cell of an event and those around it, as large as they were at first
     weight: F64 = n * (AN_EVENT + partners)
     near = np.zeros(n_entities, dtype=bool)
     near[entity[is_near]] = True
@@ -127,7 +130,7 @@ def lay_out(found: Mapping[str, Sequence[tuple[int, pa.Table]]], n_tasks: int) -
     n_events = np.bincount(entity, weights=n.astype(np.float64), minlength=n_entities)
     sent = np.array([n_events[(mask >> task) & 1 == 1].sum() for task in range(n_tasks)])
     stepped = np.bincount(home, weights=np.maximum(0.0, own_weight - AN_EVENT * n_events), minlength=n_tasks)
-    total = float(AN_EVENT * n_events.sum() + stepped.sum())
+    total = float(alone * n_events.sum() + stepped.sum())
     return Cells(n_tasks, streams, n_entities, int(near.sum()), AN_EVENT * sent + stepped[:n_tasks], total)
 
 

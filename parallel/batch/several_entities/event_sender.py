@@ -76,7 +76,7 @@ class Sender:
         self._times = GreatestTimes(declared)
         n_shards, n_cells, routing = self.spec.n_shards, self.spec.n_cells, self.spec.routing
         assert routing is not None
-        has_all = self.spec.runs("together")
+        has_all = self.spec.runs("together") and not self.spec.reads_itself("together")
         packers: dict[Where, tuple[list[Packer], int]] = {
             "by entity": ([Packer(routing, key, self.task)] if n_shards else [], 0),
             "by place": ([Packer(TOGETHER, key, self.task) for _ in range(n_cells)], n_shards),

@@ -22,7 +22,7 @@ from wayeb_py.parallel.batch import schemes
 from wayeb_py.parallel.batch.plan import n_tasks
 from wayeb_py.parallel.batch.sample import sample_keys
 from wayeb_py.parallel.batch.scheme_choice import A_BYTE_IN_ROWS
-from wayeb_py.parallel.batch.several_entities.cells import Cells, lay_out
+from wayeb_py.parallel.batch.several_entities.cells import AN_EVENT, READ_THERE, Cells, lay_out
 from wayeb_py.parallel.batch.several_entities.rule_groups import RuleGroup, can_move, describe_groups, group_rules
 from wayeb_py.parallel.batch.several_entities.spark_stages import read_files, recognised, survey
 from wayeb_py.parallel.batch.several_entities.spec import SeveralSpec, StreamSpec
@@ -70,8 +70,15 @@ class SeveralPlan:
         return recognised(parcels, spec, spec.value.n_targets, job_context.errors)
 
     def _with_cells(self, spark: SparkSession, job_context: schemes.JobContext, shared: Any) -> SeveralSpec:
-        rows = survey(spark, job_context, shared, self.splits).collect()
-        spec, self.placements, self.by_place = with_cells(shared.value, self.placements, rows, self.n_workers)
+        """Looks at a sample first: where it shows already that one task does as well, the rest is not looked at."""
+        some = {stream: own[:: max(1, len(own) // self.n_workers)] for stream, own in self.splits.items()}
+        rows = survey(spark, job_context, shared, some).collect()
+        found = with_cells(shared.value, self.placements, rows, self.n_workers, READ_THERE)
+        rest = {stream: [one for one in own if one not in some[stream]] for stream, own in self.splits.items()}
+        if found[0].cells is not None and any(rest.values()):
+            rows += survey(spark, job_context, shared, rest).collect()
+            found = with_cells(shared.value, self.placements, rows, self.n_workers, READ_THERE)
+        spec, self.placements, self.by_place = found
         return spec
 
     def __str__(self) -> str:
@@ -131,11 +138,17 @@ def names_by_place(placements: tuple[Placement, ...]) -> dict[Where, tuple[str, 
 
 def with_places(spec: SeveralSpec, plan: SeveralPlan) -> SeveralSpec:
     """The spec of a job with what a plan adds to it."""
-    return replace(spec, names=names_by_place(plan.placements), routing=plan.routing, rule_groups=plan.rule_groups)
+    return replace(
+        spec,
+        names=names_by_place(plan.placements),
+        routing=plan.routing,
+        rule_groups=plan.rule_groups,
+        splits=plan.splits,
+    )
 
 
 def with_cells(
-    spec: SeveralSpec, placements: tuple[Placement, ...], rows: Sequence[Any], n_workers: int
+    spec: SeveralSpec, placements: tuple[Placement, ...], rows: Sequence[Any], n_workers: int, alone: float = AN_EVENT
 ) -> tuple[SeveralSpec, tuple[Placement, ...], str]:
     """The spec of a job after the presence scan, where everything then runs, and what the scan found."""
     why = "some speeds would lead around the globe"
@@ -143,7 +156,7 @@ def with_cells(
         found: dict[str, list[tuple[int, Any]]] = {}
         for row in rows:
             found.setdefault(spec.streams[row.split].name, []).append((row.number, unpack(bytes(row.payload))))
-        cells = lay_out(found, TASKS_A_WORKER * n_workers)
+        cells = lay_out(found, TASKS_A_WORKER * n_workers, alone)
         gain = cells.gain(n_workers)
         if gain >= LEAST_GAIN:
             return replace(spec, cells=cells), placements, cells_text(cells)

@@ -43,10 +43,7 @@ def read_files(
             yield from (Parcel("reached", target, FIRST, b"[0, null, 1]") for target in range(work.n_targets))
             return
         stream, number = tasks[place]
-        own = work.streams[stream]
-        part = work.whole.by_stream[own.name]
-        wanted = Wanted.from_needs(part.needs, part.stream.time_unit)
-        reader = splits[stream][number].open(wanted, own.schema, own.time_range)
+        reader = work.open_split(stream, splits[stream][number])
         sender, aside = Sender(work, stream, number), AsideLog()
         for batch in job_context.reading(reader, aside):
             yield from sender.add(batch)
@@ -128,9 +125,7 @@ def read_frames(frames: Sequence[DataFrame], spec: Shared[SeveralSpec]) -> DataF
     return reduce(lambda one, other: one.union(other), (parcels_of(*numbered) for numbered in enumerate(frames)))
 
 
-def recognised(
-    parcels: DataFrame, shared: Shared[SeveralSpec], n_targets: int, errors: Errors | Raised
-) -> DataFrame:
+def recognised(parcels: DataFrame, shared: Shared[SeveralSpec], n_targets: int, errors: Errors | Raised) -> DataFrame:
     """Parcels of events become parcels of detections, each target's events in the order of arrival; where rules have
     parts of their own, rows go to them in a second shuffle."""
 
@@ -142,7 +137,8 @@ def recognised(
             for parcel in errors.caught(target, results):
                 yield to_batch([parcel])
 
-    arranged = parcels.repartitionById(n_targets + 1, parcels["split"].cast("int"))
+    # Tasks start in the order of their partitions: the longest, which has all events, has the last number.
+    arranged = parcels.repartitionById(n_targets + 1, n_targets - parcels["split"].cast("int"))
     found: DataFrame = arranged.sortWithinPartitions("split", "number").mapInArrow(task, DDL)
     return matched(found, shared, errors) if shared.value.rule_groups else found
 

@@ -2,7 +2,7 @@
 
     by entity   shards, each with all events of its entities and all columns
     by place    shards, each with all events of entities that may be near others, and the columns that pairs read
-    together    one task, with all events and only the columns that are read there
+    together    one task, with all events and only the columns that are read there; it reads files itself
 
 Rules may run in a second stage: the tasks with events only make their rows, which are matched in the parts of
 groups (`rule_groups`). The parts are numbered after the targets, with one number between them for counts.
@@ -13,7 +13,7 @@ anything runs there, since its tasks have all columns, or else `together`, where
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -29,8 +29,10 @@ from wayeb_py.engine.rows.detection_schema import DetectionSchema
 from wayeb_py.errors import DataError
 from wayeb_py.files.formats.block import TimeRange
 from wayeb_py.files.projection import Wanted
+from wayeb_py.files.read import EventReader
 from wayeb_py.parallel.batch.several_entities.cells import Cells
 from wayeb_py.parallel.batch.several_entities.rule_groups import RuleGroup
+from wayeb_py.parallel.batch.splits import Split
 from wayeb_py.parallel.batch.task import JobSpec
 from wayeb_py.parallel.spark.pattern_bundle import KEPT, open_patterns
 from wayeb_py.parallel.wire.routing import Routing
@@ -58,6 +60,9 @@ class SeveralSpec(JobSpec):
     routing: Routing | None = None  # how entities are routed
     cells: Cells | None = None  # where the events of entities go for pairs
     rule_groups: tuple[RuleGroup, ...] = ()  # groups of rules whose rows are moved again
+    splits: Mapping[int, tuple[Split, ...]] | None = (
+        None  # by stream; None where all events are sent, as rows of frames
+    )
 
     @property
     def whole(self) -> CompiledPatterns:
@@ -131,6 +136,22 @@ class SeveralSpec(JobSpec):
     def accounts(self, where: Where) -> bool:
         by_entity = self.runs("by entity") or not self.runs("together")
         return where == ("by entity" if by_entity else "together")
+
+    def reads_itself(self, where: Where) -> bool:
+        """Whether a kind of task reads the events itself: what needs all of a file is not sent to it."""
+        return where == "together" and self.splits is not None
+
+    def read(self, stream: int) -> Iterator[pa.RecordBatch]:
+        """The events of a stream in the order of arrival, as the reading tasks take them."""
+        assert self.splits is not None
+        for split in self.splits[stream]:
+            yield from self.open_split(stream, split)
+
+    def open_split(self, stream: int, split: Split) -> EventReader:
+        """The reader of one split."""
+        own = self.streams[stream]
+        part = self.whole.by_stream[own.name]
+        return split.open(Wanted.from_needs(part.needs, part.stream.time_unit), own.schema, own.time_range)
 
     def share(self, target: int) -> PairShare | None:
         """Which pairs a target recognises; None where it recognises all."""

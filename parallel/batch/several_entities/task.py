@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from wayeb_py.compiler.placement import Where
 from wayeb_py.compiler.rule_keys import readers
 from wayeb_py.engine.arrival.reorder import ARRIVED
 from wayeb_py.engine.arrival.tie_order import Disorder
@@ -27,8 +28,8 @@ from wayeb_py.parallel.batch.several_entities.rule_rows import RowSender
 from wayeb_py.parallel.batch.several_entities.spec import STREAM_BITS, SeveralSpec
 from wayeb_py.parallel.batch.task import AsideLog, TaskTally, conformed, finish
 from wayeb_py.parallel.batch.task_output import TaskOutput
-from wayeb_py.parallel.wire.packer import open_events
-from wayeb_py.parallel.wire.parcel import Parcel, pack, unpack
+from wayeb_py.parallel.wire.packer import joined
+from wayeb_py.parallel.wire.parcel import Parcel, unpack
 from wayeb_py.parallel.wire.spool import Spool
 
 
@@ -37,7 +38,8 @@ class Received:
 
     def __init__(self, spec: SeveralSpec, parcels: Iterable[Parcel]) -> None:
         self._spec = spec
-        self.events = {stream.name: Spool() for stream in spec.streams}
+        self._events = {stream.name: Spool() for stream in spec.streams}
+        self._tasks: dict[str, list[int]] = {stream.name: [] for stream in spec.streams}  # of each piece
         self._reached: list[Reached] = []
         for parcel in parcels:
             if parcel.kind == "reached":
@@ -47,13 +49,20 @@ class Received:
 
     def _take(self, parcel: Parcel) -> None:
         name = self._spec.streams[task_of(parcel) >> STREAM_BITS].name
-        payload = parcel.payload
-        table = unpack(payload) if self._spec.carries_arrived(name) else None
-        if table is not None and ARRIVED in table.column_names:
-            place = table.schema.get_field_index(ARRIVED)
-            before = np.maximum(table.column(place).to_numpy(), self._before(task_of(parcel)))
-            payload = pack(table.set_column(place, ARRIVED, pa.array(before)))
-        self.events[name].add(payload)
+        self._events[name].add(parcel.payload)
+        self._tasks[name].append(task_of(parcel))
+
+    def events(self, name: str) -> Iterator[pa.RecordBatch]:
+        """The events of a stream in the order of arrival, with the greatest time before each where that is needed."""
+        opened = zip(map(unpack, self._events[name]), self._tasks[name], strict=True)
+        return joined(self._with_earlier(table, task) for table, task in opened)
+
+    def _with_earlier(self, table: pa.Table, task: int) -> pa.Table:
+        place = table.schema.get_field_index(ARRIVED)
+        if place < 0:
+            return table
+        before = np.maximum(table.column(place).to_numpy(), self._before(task))
+        return table.set_column(place, ARRIVED, pa.array(before))
 
     def _before(self, task: int) -> int:
         """The greatest time that earlier tasks of the same stream have read; they were all sent before any event."""
@@ -71,7 +80,7 @@ class Received:
         return found
 
     def close(self) -> None:
-        for spool in self.events.values():
+        for spool in self._events.values():
             spool.close()
 
 
@@ -142,7 +151,7 @@ def _attempt(
             rows.add(recogniser.rules.leaving, recogniser.rules.ticks_per_s)
             recogniser.rules.leaving.clear()
 
-    left = {name: _read(spec, name, received, name in to_sort) for name in streams}
+    left = {name: _read(spec, name, _events(spec, where, name, received), name in to_sort) for name in streams}
     while left:
         name = recogniser.behind if recogniser.behind in left else next(iter(left))
         batch = next(left[name], None)
@@ -164,8 +173,16 @@ def _attempt(
     return tally
 
 
-def _read(spec: SeveralSpec, name: str, received: Received, is_sorted: bool) -> Iterator[pa.RecordBatch]:
-    batches = open_events(received.events[name])
+def _events(spec: SeveralSpec, where: Where, name: str, received: Received) -> Iterator[pa.RecordBatch]:
+    """The events of a stream as a kind of task gets them: from files, or from what was sent to it."""
+    if not spec.reads_itself(where):
+        return received.events(name)
+    stream = next(number for number, one in enumerate(spec.streams) if one.name == name)
+    columns = spec.columns(where, spec.streams[stream])
+    return (batch.select(columns) for batch in spec.read(stream))
+
+
+def _read(spec: SeveralSpec, name: str, batches: Iterator[pa.RecordBatch], is_sorted: bool) -> Iterator[pa.RecordBatch]:
     if not is_sorted:
         yield from batches
         return

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -87,6 +88,22 @@ def by_key(spec: SeveralSpec, patterns: Patterns, n_parts: int, n_events: int = 
     left = tuple(name for name in spec.names.get("together", ()) if name not in rules)
     names = {where: own for where, own in {**spec.names, "together": left}.items() if own}
     return replace(spec, names=names, rule_groups=groups)
+
+
+@dataclass(frozen=True)
+class Held:
+    """A split whose events are in memory."""
+
+    batches: Sequence[pa.RecordBatch]
+
+    def open(self, *_: object) -> Sequence[pa.RecordBatch]:
+        return self.batches
+
+
+def reading_there(spec: SeveralSpec, splits: Mapping[str, Sequence[Sequence[pa.RecordBatch]]]) -> SeveralSpec:
+    """The spec of a job over files: the task that has all events reads them itself."""
+    held: dict[int, Any] = {number: tuple(map(Held, splits[stream.name])) for number, stream in enumerate(spec.streams)}
+    return replace(spec, splits=held)
 
 
 def move(spec: SeveralSpec, splits: Mapping[str, Sequence[Sequence[pa.RecordBatch]]]) -> Moved:

@@ -2,7 +2,7 @@
 
 The sentences of `docs/several.md`, and random files of both kinds (patterns and pairs, and rules), in random layouts:
 splits that begin anywhere, shards of any number, pairs together or by place, rules together or over rows in parts by a
-key, events late, tied and in disorder.
+key, events late, tied and in disorder, sent to the task that has all or read there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.parallel.batch.moved import by_key, by_place, move, rows_in, spec_of
+from tests.parallel.batch.moved import by_key, by_place, move, reading_there, rows_in, spec_of
 from tests.rules import random_files
 from tests.several import files
 from tests.several.test_sentences import CASES, batch_of, compile_case, name_of, said_of, sent_in, shown
@@ -82,7 +82,8 @@ def compare(
         spec = by_place(spec, patterns, splits, dice.choice((1, 2, 3)))
     if dice.random() < 0.7:
         spec = by_key(spec, patterns, dice.choice((1, 3, 4)), n_events=dice.choice((0, 0, 1_000_000)))
-    moved = move(spec, {name: [[b.select(wanted[name].names) for b in own] for own in splits[name]] for name in names})
+    read = {name: [[b.select(wanted[name].names) for b in own] for own in splits[name]] for name in names}
+    moved = move(reading_there(spec, read) if dice.random() < 0.5 else spec, read)
     here = InProcess(patterns, tables, episodes)
     assert moved.rows == here.rows
     assert moved.aside == here.aside
@@ -114,7 +115,8 @@ def test_a_sentence_holds_when_events_are_moved(tmp_path: Path, case: dict[str, 
     splits = {name: cut(tables[name].select(columns[name]), dice) for name in columns}
     spec = spec_of(patterns, {name: tables[name].select(columns[name]).schema for name in columns}, 2)
     placed = by_place(spec, patterns, splits, 2)
-    for own in (spec, placed, by_key(spec, patterns, 3), by_key(placed, patterns, 2, n_events=1_000_000)):
+    there = reading_there(spec, splits)
+    for own in (spec, there, placed, by_key(there, patterns, 3), by_key(placed, patterns, 2, n_events=1_000_000)):
         found = move(own, splits)
         assert shown(found.tables, "seq" in case) == sorted(said_of(case)["detects"])
 
