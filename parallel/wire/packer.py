@@ -84,12 +84,16 @@ class Packer:
             yield from self._cut(batch)
 
     def _cut(self, batch: pa.RecordBatch) -> Iterator[Parcel]:
-        shards = self.routing.shards(batch.column(self.key))
-        for shard, own in cut(batch, shards, self.routing.n_shards):
+        for shard, own in self._by_shard(batch):
             payload = pack(_with_own_words(_with_ends(own)))
             for target in self._targets[shard]:
                 yield Parcel("events", target, self.first_number + self._number, payload)
             self._number += 1
+
+    def _by_shard(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+        if self.routing.n_shards == 1:
+            return iter([(0, batch)])
+        return cut(batch, self.routing.shards(batch.column(self.key)), self.routing.n_shards)
 
 
 def in_arrival_order(parcels: Iterable[Parcel]) -> Iterator[pa.RecordBatch]:
