@@ -47,6 +47,12 @@ class Split:
         selection = Selection(wanted, schema, time_range, BATCH_ROWS)
         return EventReader([open_file(file, wanted) for file in self.files], selection, threads=1)
 
+    def beginning(self) -> Split:
+        """A piece of it that stands for the whole: its first row group, or file."""
+        first = self.files[0]
+        groups = None if first.groups is None else (first.groups[0], first.groups[0] + 1)
+        return Split((replace(first, groups=groups),), self.n_bytes)
+
     def file_with(self, key: Any, events: EventReader) -> EventFile:
         """The first of its files that has the key; reads the files to find it."""
         wanted = Wanted(events.wanted.columns[:2], events.wanted.time_unit)

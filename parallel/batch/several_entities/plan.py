@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.compiler.placement import Placement, Where, place_all
@@ -71,13 +73,20 @@ class SeveralPlan:
 
     def _with_cells(self, spark: SparkSession, job_context: schemes.JobContext, shared: Any) -> SeveralSpec:
         """Looks at a sample first: where it shows already that one task does as well, the rest is not looked at."""
-        some = {stream: own[:: max(1, len(own) // self.n_workers)] for stream, own in self.splits.items()}
-        rows = survey(spark, job_context, shared, some).collect()
+        sample = {
+            stream: [one.beginning() for one in own[:: max(1, len(own) // (2 * self.n_workers))]]
+            for stream, own in self.splits.items()
+        }
+        n_all = sum(map(len, self.splits.values()))
+        if n_all > 2 * self.n_workers:
+            rows = survey(spark, job_context, shared, sample).collect()
+            if follow_each_other(rows):
+                found = with_cells(shared.value, self.placements, rows, self.n_workers, READ_THERE)
+                if found[0].cells is None:
+                    spec, self.placements, self.by_place = found
+                    return spec
+        rows = survey(spark, job_context, shared, self.splits).collect()
         found = with_cells(shared.value, self.placements, rows, self.n_workers, READ_THERE)
-        rest = {stream: [one for one in own if one not in some[stream]] for stream, own in self.splits.items()}
-        if found[0].cells is not None and any(rest.values()):
-            rows += survey(spark, job_context, shared, rest).collect()
-            found = with_cells(shared.value, self.placements, rows, self.n_workers, READ_THERE)
         spec, self.placements, self.by_place = found
         return spec
 
@@ -164,6 +173,19 @@ def with_cells(
         why = f"{near}: {counted(n_workers, 'worker')} by place would take {1 / max(gain, 0.01):.0%} of its time"
     placements = pairs_together(placements, why)
     return replace(spec, names=names_by_place(placements)), placements, ""
+
+
+def follow_each_other(rows: Sequence[Any]) -> bool:
+    """Whether the pieces of a sample follow each other in time: then each has all entities that were near each other
+    in it. A piece of a file that is sorted by entity has a few of them."""
+    spans: dict[int, list[tuple[int, int]]] = {}
+    for row in rows:
+        if row.number >= 0:
+            ends = pc.min_max(unpack(bytes(row.payload)).column("span")).as_py()
+            if ends["min"] is not None:
+                spans.setdefault(row.split, []).append((ends["min"] << row.number, ends["max"] << row.number))
+    in_order = [sorted(own) for own in spans.values()]
+    return all(one[1] <= other[0] for own in in_order for one, other in pairwise(own))
 
 
 def streams_of(readers: Mapping[str, EventReader]) -> tuple[StreamSpec, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,9 @@ import wayeb_py
 from tests.parallel.batch.moved import by_place, move, rows_in, spec_of
 from wayeb_py.parallel.batch.several_entities import presence
 from wayeb_py.parallel.batch.several_entities.cells import Cells, lay_out
-from wayeb_py.parallel.batch.several_entities.presence import cell_of
+from wayeb_py.parallel.batch.several_entities.plan import follow_each_other
+from wayeb_py.parallel.batch.several_entities.presence import Raster, cell_of, pairs_of
+from wayeb_py.parallel.wire.parcel import pack
 
 TEXT = """
 stream ships { key id time t in s position lon, lat motion speed, course
@@ -97,6 +100,22 @@ def test_what_goes_everywhere_is_not_spread_over_few_workers() -> None:
         gains.append([lay_out({"ships": [(0, table)]}, 8).gain(n_workers) for n_workers in (2, 8)])
     assert gains[0][0] < 1.2 < gains[0][1] < gains[1][1]
     assert 1.75 < gains[1][0] <= 2
+
+
+def test_a_sample_tells_something_where_its_pieces_follow_each_other_in_time() -> None:
+    rows = ships(600, 4, harbour=True)
+    by_time = [rows[:50], rows[300:350], rows[-50:]]
+    by_entity = [[row for row in rows if row["id"] == one] for one in (1, 2)]
+    patterns = wayeb_py.compile(TEXT)
+    for pieces, tells in ((by_time, True), (by_time[::-1], True), (by_entity, False)):
+        found = []
+        for piece in pieces:
+            one = presence.Presence(patterns.by_stream["ships"].stream, Raster.of(pairs_of(patterns)))
+            one.add(pa.RecordBatch.from_pylist(piece, SCHEMA))
+            table = one.table()
+            assert table is not None
+            found.append(SimpleNamespace(split=0, number=one.level, payload=pack(table)))
+        assert follow_each_other(found) is tells
 
 
 @pytest.mark.parametrize("most_rows", [600, 64])  # with 64, not even one cell has so few
