@@ -73,6 +73,7 @@ class SeveralPlan:
 
     def _with_cells(self, spark: SparkSession, job_context: schemes.JobContext, shared: Any) -> SeveralSpec:
         """Looks at a sample first: where it shows already that one task does as well, the rest is not looked at."""
+        alone = AN_EVENT if shared.value.splits is None else READ_THERE
         sample = {
             stream: [one.beginning() for one in own[:: max(1, len(own) // (2 * self.n_workers))]]
             for stream, own in self.splits.items()
@@ -81,12 +82,12 @@ class SeveralPlan:
         if n_all > 2 * self.n_workers:
             rows = survey(spark, job_context, shared, sample).collect()
             if follow_each_other(rows):
-                found = with_cells(shared.value, self.placements, rows, self.n_workers, READ_THERE)
+                found = with_cells(shared.value, self.placements, rows, self.n_workers, alone)
                 if found[0].cells is None:
                     spec, self.placements, self.by_place = found
                     return spec
         rows = survey(spark, job_context, shared, self.splits).collect()
-        found = with_cells(shared.value, self.placements, rows, self.n_workers, READ_THERE)
+        found = with_cells(shared.value, self.placements, rows, self.n_workers, alone)
         spec, self.placements, self.by_place = found
         return spec
 
@@ -146,13 +147,12 @@ def names_by_place(placements: tuple[Placement, ...]) -> dict[Where, tuple[str, 
 
 
 def with_places(spec: SeveralSpec, plan: SeveralPlan) -> SeveralSpec:
-    """The spec of a job with what a plan adds to it."""
+    """The spec of a job with what a plan adds to it. Texts are read once, by many tasks: that takes longer than to
+    send what they have read."""
+    files = (file for own in plan.splits.values() for split in own for file in split.files)
+    splits = plan.splits if all(file.format in ("parquet", "arrow") for file in files) else None
     return replace(
-        spec,
-        names=names_by_place(plan.placements),
-        routing=plan.routing,
-        rule_groups=plan.rule_groups,
-        splits=plan.splits,
+        spec, names=names_by_place(plan.placements), routing=plan.routing, rule_groups=plan.rule_groups, splits=splits
     )
 
 
