@@ -9,7 +9,7 @@ job, which is warmth, are reported apart. In half a day every vessel comes near 
 and the rest by entity, as the plan says. *Workers*: the same job on 1, 2 and more slots of one JVM, and on a master
 with two workers, each an executor of its own. *Predicted*: beyond the cores here workers would share them, so the
 plan's own count of the work of the fullest task tells what more cores would give, for this sea and for as many events
-of ten times the vessels in an hour, which stay where they are. It knows no fixed costs, and is no measurement.
+of ten times the vessels in a tenth of the time. It knows no fixed costs, and is no measurement.
 *Stream*: a folder of two partitions, read by two tasks, and one shard that has all events, with checkpoints. Its rate
 is that of the batches after the first, by Spark's own times.
 
@@ -226,9 +226,11 @@ def predict(experiment: Experiment, patterns: Any) -> None:
     """Predicts how much sooner workers are done with pairs than one task that has all, by the plan's own count."""
     n_reports = N_REPORTS[experiment.size]
     with pq.ParquetFile(str(located(sea_file(n_reports)))) as file:
-        predict_for(experiment, patterns, f"{N_VESSELS:,} vessels that roam", file.iter_batches(1 << 18))
-    larger = make_sea(10 * N_VESSELS, max(2, n_reports // 10))
-    predict_for(experiment, patterns, f"{10 * N_VESSELS:,} vessels for an hour", larger.to_batches(1 << 18))
+        sea = f"{N_VESSELS:,} vessels, {n_reports:,} reports each"
+        predict_for(experiment, patterns, sea, file.iter_batches(1 << 18))
+    n_vessels, n_fewer = 10 * N_VESSELS, max(2, n_reports // 10)
+    sea = f"{n_vessels:,} vessels, {n_fewer:,} reports each"
+    predict_for(experiment, patterns, sea, make_sea(n_vessels, n_fewer).to_batches(1 << 18))
 
 
 def predict_for(experiment: Experiment, patterns: Any, sea: str, events: Iterable[pa.RecordBatch]) -> None:

@@ -147,8 +147,7 @@ def names_by_place(placements: tuple[Placement, ...]) -> dict[Where, tuple[str, 
 
 
 def with_places(spec: SeveralSpec, plan: SeveralPlan) -> SeveralSpec:
-    """The spec of a job with what a plan adds to it. Texts are read once, by many tasks: that takes longer than to
-    send what they have read."""
+    """The spec of a job with what a plan adds to it. Texts are parsed once, by many tasks, and then sent."""
     files = (file for own in plan.splits.values() for split in own for file in split.files)
     splits = plan.splits if all(file.format in ("parquet", "arrow") for file in files) else None
     return replace(
