@@ -65,6 +65,8 @@ class LeveledLoop(Loop):
         self._planned = False  # whether an earlier run planned the batch, and decided everything
         self._seen: dict[str, list[tuple[int, float]]] = {}  # offsets up to which a partition went, and when
         self._looked_s = -1.0
+        self._is_behind = False  # whether more has arrived than was read
+        self._lower_s = 0.0  # when a lower lane than the first has last worked
         super().__init__(
             inputs, lanes.types, lanes, committer, gauge, options,
             number=number, since=since, prompt=prompt, clock=clock,
@@ -81,13 +83,18 @@ class LeveledLoop(Loop):
 
     def work(self) -> bool:
         """Some slices of the most urgent work; False if nothing waits."""
-        until_s, has_worked = self.clock.steady_s() + WORK_S, False
+        began_s = now_s = self.clock.steady_s()
+        has_worked = False
         while (left := self.keeper.leveled.work()) is not None:
             self._leave(left)
             failpoints.reach("step")
-            has_worked = True
-            if self.clock.steady_s() >= until_s or (self._is_woken and self._arrived.is_set()):
-                break
+            has_worked, now_s = True, self.clock.steady_s()
+            if left.lane > 0:
+                self._lower_s = now_s
+            if now_s - began_s >= WORK_S or (self._is_woken and self._arrived.is_set()):
+                # Something arrives all the time: then the lower lanes have a slice now and again all the same.
+                if left.lane > 0 or self._is_behind or now_s - self._lower_s < WORK_S:
+                    break
         return has_worked
 
     def repeat(self, ranges: list[OffsetRange], after: Offset) -> None:
@@ -135,7 +142,7 @@ class LeveledLoop(Loop):
         began_s = self.clock.steady_s()
         self.take(ranges, until)
         self._reading.note(sum(one.end - one.start for one in ranges), self.clock.steady_s() - began_s)
-        is_behind = any(until[p] < latest[p] for p in latest)
+        is_behind = self._is_behind = any(until[p] < latest[p] for p in latest)
         if is_behind:
             self._arrived.set()
             self._looked_s = -1.0
