@@ -190,11 +190,19 @@ class Heard:
     offered: dict[str, Offered]
     run: Run
 
-    def latencies(self, stream: str, after_us: int) -> F64:
-        """The latencies of detections of events after a time."""
+    def latencies(self, stream: str, after_us: int, until_s: float | None = None) -> F64:
+        """The latencies of detections of events after a time. With `until_s`, when the run ended, what is there and had
+        not come out by then has waited at least until then."""
+        due_us, starts_s = self.offered[stream].due_us, self.run.starts_s[stream]
         counted = self.ts_us[stream] >= after_us
-        line = np.searchsorted(self.offered[stream].due_us, self.ts_us[stream][counted])
-        return np.asarray(self.came_us[stream][counted] / 1e6 - self.run.starts_s[stream][line], dtype=np.float64)
+        line = np.searchsorted(due_us, self.ts_us[stream][counted])
+        came_s = self.came_us[stream][counted] / 1e6 - starts_s[line]
+        if until_s is None:
+            return np.asarray(came_s, dtype=np.float64)
+        expected = self.offered[stream].expected_us()
+        missing = np.setdiff1d(expected[expected >= after_us], self.ts_us[stream])
+        waited_s = until_s - starts_s[np.searchsorted(due_us, missing)]
+        return np.concatenate([came_s, waited_s[waited_s > 0]])
 
     def is_right(self, may_miss: Collection[str] = ()) -> bool:
         """Whether what came out of every stream is there, once each, and is all that there is, as far as it came;

@@ -29,6 +29,7 @@ from benchmarks.loads.one_feed import FEED, hear_feed, text_of_feed
 from benchmarks.loads.slowed_station import SLOWED
 from benchmarks.loads.stations import station
 from benchmarks.peers.peer import MissingError
+from wayeb_py.parallel.health.gauge import FOLDER
 from wayeb_py.parallel.health.totals import load_totals
 
 SEED = 30
@@ -71,7 +72,7 @@ def capacity(run: Run, warm_s: float, seconds: float, folder: Path) -> float:
 
 def report_shed(experiment: Experiment, engine: str, share: float, heard: Heard, folder: Path) -> None:
     """Adds what was shed, by the stream's own counts, and how many detections were missed."""
-    shed = load_totals(folder / "state").sums.get("level_shed", {})
+    shed = load_totals(folder / "state" / FOLDER).sums.get("level_shed", {})
     for name, level in (("middle", "normal"), ("low", "low")):
         found, expected = heard.ts_us[name], heard.offered[name].expected_us()
         reached = int((expected <= found.max(initial=-1)).sum())
