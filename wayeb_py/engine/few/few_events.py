@@ -27,7 +27,7 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.arrival.reorder import Rows
 from wayeb_py.engine.arrow_values import has_null_word
 from wayeb_py.engine.binding import Binding
-from wayeb_py.engine.few import ROOM
+from wayeb_py.engine.few import MOST_EACH, ROOM
 from wayeb_py.engine.few.layout import Layout, cells_of_truths, lay_out_few
 from wayeb_py.engine.few.python_values import Unusual
 from wayeb_py.engine.rows.detection_rows import BatchDetections
@@ -47,6 +47,7 @@ class FewEvents:
 
     def __init__(self, binding: Binding, layout: Layout, *, is_sorted: bool) -> None:
         self._binding, self._layout, self._is_sorted = binding, layout, is_sorted
+        self.most = MOST_EACH if layout.others else ROOM  # events of a call
         self._takes = None if layout.takes is None else list(layout.takes.items())
         columns = layout.columns
         self._entity: I32 = np.zeros(ROOM, dtype=np.int32)
@@ -72,7 +73,7 @@ class FewEvents:
     def fill_rows(self, rows: Sequence[Mapping[str, Any]]) -> bool:
         """Takes events as Python values; False where a value is for the batch path."""
         takes = self._takes
-        if takes is None or len(rows) > ROOM:
+        if takes is None or len(rows) > self.most:
             return False
         try:
             for number, row in enumerate(rows):
@@ -85,7 +86,7 @@ class FewEvents:
     def fill_batch(self, batch: pa.RecordBatch) -> bool:
         """Takes events as a conformed batch; False where a value is for the batch path."""
         binding, columns, n = self._binding, self._layout.columns, batch.num_rows
-        if n > ROOM:
+        if n > self.most:
             return False
         key = batch.column(binding.key)
         if key.null_count or has_null_word(key):
@@ -110,7 +111,7 @@ class FewEvents:
     def fill_arrays(self, arrays: Mapping[str, Any], n: int) -> bool:
         """Takes events as arrays by column: numbers as they are, times as ticks, texts as lists, nothing missing but
         NaN and None."""
-        if n > ROOM:
+        if n > self.most:
             return False
         try:
             if n == 1:  # a number put into an array costs a third of an array that is copied there
