@@ -125,7 +125,10 @@ class TimedLines:
 
 
 def simulate(
-    text: str, lines: Rendered, folder: Path, slowed: Callable[[ProcessorClock], AbstractContextManager[None]] | None = None
+    text: str,
+    lines: Rendered,
+    folder: Path,
+    slowed: Callable[[ProcessorClock], AbstractContextManager[None]] | None = None,
 ) -> list[tuple[float, bytes]]:
     """The lines that a stream puts out, each with its time in seconds since the first was due; `slowed` makes
     recognition take longer by the clock."""

@@ -21,9 +21,7 @@ from tests.engine.test_properties import LIMITS, Scene, scenes
 from tests.engines import Job, random_cuts
 from tests.strategies import ALL_ATOMS, PLAIN_ATOMS, examples
 from wayeb_py.compiler.limits import Limits
-from wayeb_py.engine import entity_recogniser
 from wayeb_py.engine.arrival.tie_order import Disorder
-from wayeb_py.engine.few import few_events
 from wayeb_py.engine.few.few_events import FewEvents
 
 CASES = dict(corpus())
@@ -34,7 +32,7 @@ PLAIN_AND_MORE = (*PLAIN_ATOMS, *ALL_ATOMS[2:4], ALL_ATOMS[7])  # numbers, truth
 @contextmanager
 def at_most(room: int) -> Iterator[None]:
     """Up to `room` events count as a few; with 0 all take the batch path."""
-    with patch.object(entity_recogniser, "ROOM", room), patch.object(few_events, "ROOM", room):
+    with patch.object(FewEvents, "most", room):
         yield
 
 

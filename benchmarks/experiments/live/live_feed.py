@@ -21,7 +21,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.experiments.live.live_levels import FLOOD, LEAST_BELOW, MOST_GROWTH, middle_done, report, streams
+from benchmarks.experiments.live.live_levels import FLOOD, MOST_GROWTH, middle_done, report, streams
 from benchmarks.harness.measure import Bound, Experiment, Figure, start
 from benchmarks.loads.connections import Heard, free_ports, leave_core
 from benchmarks.loads.offered import Offered
@@ -38,6 +38,7 @@ SECONDS = {"quick": (3.0, 5.0), "usual": (5.0, 10.0), "full": (10.0, 60.0)}  # t
 AN_EVENT_US = 20.0  # how much longer the middle pattern takes for an event
 SHED = {"middle": "shed after 500 ms", "low": "shed after 500 ms"}
 JUDGED = "ours, shedding"
+LEAST_BELOW = 20.0
 
 Run = Callable[[list[Offered], float, Path], Heard]
 

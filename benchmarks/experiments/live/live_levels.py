@@ -7,7 +7,8 @@ arrived when the run ends counts with the time until then. *Timely* are detectio
 capacity as the measure: twice what it can do is its highest load, as twice what ours can do is ours.
 
 Analysis: above the capacity the sender of the middle stream is made to wait, and so are its lines. The highest level
-waits for what is under way. Flink shares the processor among its threads, which the system takes turns with.
+waits for what is under way. Flink has a chain of threads for each connection, and the system gives a thread that has
+little to do its turn at once: so connections isolate its levels, and it is judged where they share one (`live_feed`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ SHARES = {"quick": (0.0, 2.0), "usual": (0.0, 0.5, 0.9, 1.2, 2.0), "full": (0.0,
 SECONDS = {"quick": (3.0, 2.0), "usual": (5.0, 10.0), "full": (10.0, 60.0)}  # that do not count, and that do
 TIMELY_S = 0.1
 FLOOD = 600_000.0  # lines a second beyond what can be done
-MOST_GROWTH, LEAST_BELOW = 1.5, 20.0
+MOST_GROWTH = 1.5
 
 Run = Callable[[list[Offered], float, Path], Heard]
 
@@ -129,9 +130,9 @@ def main() -> None:
     grown = p99["ours", shares[-1]] / p99["ours", 0.0]
     what = f"p99 of the highest level at {shares[-1]:g} times the capacity over unloaded"
     experiment.bound(Bound(what, grown, MOST_GROWTH, "at most"))
-    if ("Flink", shares[-1]) in p99:
+    if ("Flink", shares[-1]) in p99:  # judged over one connection: `live_feed`
         below = p99["Flink", shares[-1]] / p99["ours", shares[-1]]
-        experiment.bound(Bound("Flink's p99 at its highest load over ours at our", below, LEAST_BELOW, "at least"))
+        experiment.report("Flink's p99 of the highest level at its highest load over ours at our", below, "x")
     experiment.figure(Figure("Latency by level", "load", "p99 ms", "engine and level", log="y"))
     experiment.figure(Figure("Detections within 100 ms", "load", "timely detections/s", "way"))
     experiment.figure(Figure("Resident memory", "load", "resident MB", "way"))

@@ -3,8 +3,9 @@
     log ──▶ ranges ──▶ events that wait ──▶ lane by lane, the most urgent first ──▶ detections out
                                         └── a batch ends ──▶ where each lane is, and what was decided ──▶ `commits`
 
-The loop looks for more between two slices of work, so that a lower lane gives way within a millisecond. What only lower
-lanes read waits in its log while a higher one has work, and is read some milliseconds' worth at a time. A batch ends by
+The loop looks for more between two slices of work, so that a lower lane gives way within a millisecond; after a
+millisecond without one, lower lanes have a slice before the next look, even where lines of one feed arrive all the
+time: else they would wait for ever while the processor is busy looking. What only lower lanes read waits in its log while a higher one has work, and is read some milliseconds' worth at a time. A batch ends by
 the clock and not when everything is taken: events may still wait for lanes, and the next batch continues from where
 they are. What was decided by the clock is in the batch's offset before anything that depends on it leaves: for an
 output that takes detections at once it is noted before each of them (`batch_ledger`).
@@ -91,10 +92,10 @@ class LeveledLoop(Loop):
             has_worked, now_s = True, self.clock.steady_s()
             if left.lane > 0:
                 self._lower_s = now_s
-            if now_s - began_s >= WORK_S or (self._is_woken and self._arrived.is_set()):
-                # Something arrives all the time: then the lower lanes have a slice now and again all the same.
-                if left.lane > 0 or self._is_behind or now_s - self._lower_s < WORK_S:
-                    break
+            # Where something arrives all the time, lower lanes have a slice now and again all the same.
+            may_look = left.lane > 0 or self._is_behind or now_s - self._lower_s < WORK_S
+            if may_look and (now_s - began_s >= WORK_S or (self._is_woken and self._arrived.is_set())):
+                break
         return has_worked
 
     def repeat(self, ranges: list[OffsetRange], after: Offset) -> None:

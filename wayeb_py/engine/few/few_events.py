@@ -47,7 +47,6 @@ class FewEvents:
 
     def __init__(self, binding: Binding, layout: Layout, *, is_sorted: bool) -> None:
         self._binding, self._layout, self._is_sorted = binding, layout, is_sorted
-        self.most = MOST_EACH if layout.others else ROOM  # events of a call
         self._takes = None if layout.takes is None else list(layout.takes.items())
         columns = layout.columns
         self._entity: I32 = np.zeros(ROOM, dtype=np.int32)
@@ -67,6 +66,11 @@ class FewEvents:
         """The fast path for these patterns; None where a few events take the batch path."""
         layout = lay_out_few(binding)
         return None if layout is None else cls(binding, layout, is_sorted=is_sorted)
+
+    @property
+    def most(self) -> int:
+        """The most events of a call."""
+        return MOST_EACH if self._layout.others else ROOM
 
     # From what is given to columns.
 
