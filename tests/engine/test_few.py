@@ -177,7 +177,8 @@ def test_what_a_column_cannot_hold_is_refused_as_in_a_batch() -> None:
     assert recogniser.counts.events == 2
 
 
-def test_arrays_give_what_batches_give() -> None:
+@pytest.mark.parametrize("most", [6, 300])
+def test_arrays_give_what_batches_give(most: int) -> None:
     source = (
         "stream s { key id time ts in ms attr k text attr x number attr n number attr b bool }\n"
         'pattern A := (k = "a" and x > 1) ; (b = true and n = 2)\n'
@@ -199,7 +200,7 @@ def test_arrays_give_what_batches_give() -> None:
     other.bind(schema)
     by_arrays, by_batch = [], []
     begin = 0
-    for size in dice.integers(1, 6, n).tolist():
+    for size in dice.integers(1, most, n).tolist():
         some = {name: column[begin : begin + size] for name, column in columns.items()}
         if len(some["k"]):
             by_arrays += one.feed_arrays(some).to_arrow().to_pylist()
