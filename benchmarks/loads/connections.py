@@ -80,7 +80,7 @@ class Sender(threading.Thread):
         at = int(lines.ends[self.n_sent - 1]) if self.n_sent else 0
         with contextlib.suppress(OSError):  # the process has ended
             while (now_s := time.monotonic()) < self._until_s and self.n_sent < len(lines.due_us):
-                due_us = int((now_s - self._began_s) * 1e6)  # a whole number: for another numpy would convert all of them
+                due_us = int((now_s - self._began_s) * 1e6)  # whole: for another numpy would convert all of them
                 due = int(np.searchsorted(lines.due_us, due_us, side="right"))
                 if due == self.n_sent:
                     time.sleep(PACE_S)

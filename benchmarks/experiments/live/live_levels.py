@@ -3,8 +3,9 @@
 Three streams come over three connections, each with a pattern (`benchmarks/loads/offered.py`): `High` and `Low` get 500
 lines a second, the middle one as many as a share of the capacity, up to twice. The stream runs on one core; the sender
 on another. A latency is from the moment when a line was due until the line of its detection arrives; what has not
-arrived when the run ends counts with the time until then. *Timely* are detections that come within 100 ms. Flink gets the same lines on the same core, a process after the other, with its own
-capacity as the measure: twice what it can do is its highest load, as twice what ours can do is ours.
+arrived when the run ends counts with the time until then. *Timely* are detections that come within 100 ms. Flink gets
+the same lines on the same core, a process after the other, with its own capacity as the measure: twice what it can do
+is its highest load, as twice what ours can do is ours.
 
 Analysis: above the capacity the sender of the middle stream is made to wait, and so are its lines. The highest level
 waits for what is under way. Flink has a chain of threads for each connection, and the system gives a thread that has

@@ -5,10 +5,11 @@
 
 The loop looks for more between two slices of work, so that a lower lane gives way within a millisecond; after a
 millisecond without one, lower lanes have a slice before the next look, even where lines of one feed arrive all the
-time: else they would wait for ever while the processor is busy looking. What only lower lanes read waits in its log while a higher one has work, and is read some milliseconds' worth at a time. A batch ends by
-the clock and not when everything is taken: events may still wait for lanes, and the next batch continues from where
-they are. What was decided by the clock is in the batch's offset before anything that depends on it leaves: for an
-output that takes detections at once it is noted before each of them (`batch_ledger`).
+time: else they would wait for ever while the processor is busy looking. What only lower lanes read waits in its log
+while a higher one has work, and is read some milliseconds' worth at a time. A batch ends by the clock and not when
+everything is taken: events may still wait for lanes, and the next batch continues from where they are. What was decided
+by the clock is in the batch's offset before anything that depends on it leaves: for an output that takes detections at
+once it is noted before each of them (`batch_ledger`).
 
 While more events wait than `MOST_WAITING`, the loop reads nothing more: then the most urgent lane waits for the last
 one, unless that one sheds.
