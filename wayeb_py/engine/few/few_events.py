@@ -58,7 +58,7 @@ class FewEvents:
         self._axes = tuple(layout.axes)
         self._nothing = Detections(binding.no_detections, binding.rows.episode_table([]))
         self._integers_absent: list[U8] = []  # the marks of missing values in columns that `fill_arrays` fills
-        self._seen: tuple[Any, ...] = ()
+        self._seen: tuple[Any, ...] = (None,) * 8
         self._arguments: tuple[Any, ...] = ()
 
     @classmethod
@@ -229,14 +229,18 @@ class FewEvents:
     def _has_moved(self) -> bool:
         """Whether an array was replaced since the last call, as happens when it grows."""
         binding, group = self._binding, self._layout.group
-        now = (
-            binding.count, binding.last_ts, binding.tail_ts, binding.last_seen, binding.floor_ts,
-            binding.reorderer.greatest, len(binding.entities), None if group is None else group.state,
-        )  # fmt: skip
-        seen = self._seen
-        if len(seen) == len(now) and all(map(_is, seen, now)):
+        count, last_ts, tail_ts, last_seen, floor_ts, greatest, n_entities, state = self._seen
+        now_state = None if group is None else group.state
+        if (
+            binding.count is count and binding.last_ts is last_ts and binding.tail_ts is tail_ts
+            and binding.last_seen is last_seen and binding.floor_ts is floor_ts
+            and binding.reorderer.greatest is greatest and len(binding.entities) == n_entities and now_state is state
+        ):  # fmt: skip
             return False
-        self._seen = now
+        self._seen = (
+            binding.count, binding.last_ts, binding.tail_ts, binding.last_seen, binding.floor_ts,
+            binding.reorderer.greatest, len(binding.entities), now_state,
+        )  # fmt: skip
         return True
 
     def _look_again(self, n: int) -> None:
@@ -294,10 +298,6 @@ class FoundInFew(Detections):
 
     def __len__(self) -> int:
         return self._n
-
-
-def _is(one: object, other: object) -> bool:
-    return one is other or (type(one) is int and one == other)
 
 
 def _whole(value: Any) -> int:
