@@ -7,11 +7,8 @@ the network, the disk, and other processes. The clock jumps to the next line whe
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
@@ -124,19 +121,12 @@ class TimedLines:
     def close(self) -> None: ...
 
 
-def simulate(
-    text: str,
-    lines: Rendered,
-    folder: Path,
-    slowed: Callable[[ProcessorClock], AbstractContextManager[None]] | None = None,
-) -> list[tuple[float, bytes]]:
-    """The lines that a stream puts out, each with its time in seconds since the first was due; `slowed` makes
-    recognition take longer by the clock."""
+def simulate(text: str, lines: Rendered, folder: Path) -> list[tuple[float, bytes]]:
+    """The lines that a stream puts out, each with its time in seconds since the first was due."""
     clock = ProcessorClock(time.process_time)
     store, sink = DueStore(lines, clock), TimedLines(clock)
     patterns = wayeb_py.compile(text)
     with Checkpoint(folder) as checkpoint:
         logs = dict.fromkeys(patterns.by_stream, ReceivedLog(store, store))
-        with contextlib.nullcontext() if slowed is None else slowed(clock):
-            live_stream(patterns, logs, sink, checkpoint, final=True, clock=clock.clock)
+        live_stream(patterns, logs, sink, checkpoint, final=True, clock=clock.clock)
     return [(at_s - store.began_s, line) for at_s, line in sink.lines]
