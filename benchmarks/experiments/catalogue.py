@@ -76,6 +76,9 @@ EXPERIMENTS = (
     CatalogueEntry(
         "live_levels", "live: latency by level against the load, over TCP, with Flink beside it", 240, 60, True, "live"
     ),
+    CatalogueEntry(
+        "live_feed", "live: the same over one connection, the middle level slowed, with Flink", 240, 90, True, "live"
+    ),
     CatalogueEntry("live_priorities", "live: with and without priorities, periodic, sporadic", 120, 20, True, "live"),
     CatalogueEntry("live_sharing", "live: levels that ask the same, with and without sharing", 60, 10, True, "live"),
     CatalogueEntry("live_validity", "live: timely detections with and without shedding; rules", 90, 15, True, "live"),

@@ -7,6 +7,7 @@ the network, the disk, and other processes. The clock jumps to the next line whe
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from benchmarks.loads.connections import Rendered
 from benchmarks.loads.processor_clock import ProcessorClock
 from wayeb_py.files.output.table_text import render_ndjson
 from wayeb_py.parallel.live.live_stream import live_stream
+from wayeb_py.parallel.logs.arrival import Arrival
 from wayeb_py.parallel.receive.decoders import JsonLines
 from wayeb_py.parallel.receive.received_buffer import ReceivedBuffer, Record
 from wayeb_py.parallel.receive.received_log import ReceivedLog, Receiver
@@ -24,9 +26,15 @@ from wayeb_py.parallel.receive.sockets import READ_BYTES, Lines
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.sinks.sinks import Batch
 
+SAMPLE = 100  # lines that are there from the start, which show the types
+LONGEST_S = 0.25  # the clock jumps no further than this at once
+
 
 class DueStore(ReceivedBuffer, Receiver):
-    """Takes in what is due whenever the stream looks, and is its own receiver; without anything new time passes."""
+    """Takes in what is due whenever the stream looks, and is its own receiver; where the stream waits time passes.
+
+    The first lines are there at once, and the clock begins when the stream first looks: starting does not count.
+    """
 
     name = "lines that are due"
 
@@ -39,18 +47,25 @@ class DueStore(ReceivedBuffer, Receiver):
     def start(self, store: ReceivedBuffer) -> None:
         """Does nothing: the stream takes lines itself."""
 
+    def lend(self, arrived: Arrival) -> None:
+        """Lets the stream see by the clock whether lines are due, and wait by it."""
+        vars(arrived)["is_set"] = lambda: threading.Event.is_set(arrived) or self._wait_s() <= 0
+        vars(arrived)["wait"] = self._pass
+
     @property
     def has_ended(self) -> bool:
         return self._n_sent == len(self._rendered.due_us)
 
     @property
     def safe_end(self) -> int:
+        if self._began_s is None:
+            self._began_s = self._clock.now_s()
         self._take()
         return self.end
 
     def peek(self, count: int) -> list[Record]:
         if not self._n_sent:
-            self._take()
+            self._send(min(SAMPLE, len(self._rendered.due_us)))
         return super().peek(count)
 
     @property
@@ -59,21 +74,34 @@ class DueStore(ReceivedBuffer, Receiver):
         assert self._began_s is not None
         return self._began_s
 
+    def _wait_s(self) -> float:
+        """How long it is until the next line is due."""
+        if self.has_ended or self._began_s is None:
+            return np.inf
+        with self._clock.paused():
+            return float(self._began_s + self._rendered.due_us[self._n_sent] / 1e6 - self._clock.now_s())
+
+    def _pass(self, timeout_s: float | None = None) -> bool:
+        wait_s = self._wait_s()
+        self._clock.skip(max(0.0, min(wait_s, timeout_s or np.inf, LONGEST_S)))
+        return wait_s <= (timeout_s or np.inf)
+
     def _take(self) -> None:
-        due_us = self._rendered.due_us
-        if self._began_s is None:
-            self._began_s = self._clock.now_s()
-        if not self.has_ended and not self._is_full():
-            with self._clock.paused():
-                due_s = self._began_s + due_us[self._n_sent] / 1e6
-                wait_s = due_s - self._clock.now_s()
-            self._clock.skip(max(0.0, wait_s))
-            with self._clock.paused():
-                n = int(np.searchsorted(due_us, (self._clock.now_s() - self._began_s) * 1e6, side="right"))
-                begin, end = self._at, int(self._rendered.ends[max(n, self._n_sent + 1) - 1])
-                self._n_sent, self._at = max(n, self._n_sent + 1), end
-            for at in range(begin, end, READ_BYTES):
-                self.append(self._lines.take(self._rendered.data[at : min(end, at + READ_BYTES)]))
+        if self.has_ended or self._is_full():
+            return
+        with self._clock.paused():
+            now_us = int((self._clock.now_s() - self.began_s) * 1e6)  # a whole number: no copy of the array
+            n = int(np.searchsorted(self._rendered.due_us, now_us, side="right"))
+        if n > self._n_sent:
+            self._send(n)
+
+    def _send(self, n: int) -> None:
+        """Takes in the lines before one."""
+        with self._clock.paused():
+            begin, end = self._at, int(self._rendered.ends[n - 1])
+            self._n_sent, self._at = n, end
+        for at in range(begin, end, READ_BYTES):
+            self.put(self._lines.take(self._rendered.data[at : min(end, at + READ_BYTES)]))
 
 
 class TimedLines:

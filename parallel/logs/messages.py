@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from wayeb_py.files.discover import EventFile
-from wayeb_py.files.formats.block import AsideRow, Block, Selection, merge_unreadable
+from wayeb_py.files.formats.block import AsideRow, Block, Selection, merge_unreadable, whole_block
+from wayeb_py.files.formats.flat_json import read_flat
 from wayeb_py.files.formats.ndjson import guess_types, read_each, read_typed
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import joined_schema
@@ -80,12 +81,18 @@ def _read_lines(values: list[bytes | None], selection: Selection) -> Block | Non
         data = b"\n".join(values)  # type: ignore[arg-type]
     except TypeError:  # a message without a value
         return None
-    # No object has a line end between } and {: if every line end has, each line is one object or more, and the reader's
-    # count decides.
     n_ends = data.count(b"\n")
-    if data[:1] != b"{" or data[-1:] != b"}" or n_ends != len(values) - 1 or data.count(b"}\n{") != n_ends:
+    if data[:1] != b"{" or data[-1:] != b"}" or n_ends != len(values) - 1:
         return None
-    block = read_typed(data, len(values), selection, {}, fewest_flat=1)
+    flat = read_flat(data, len(values), selection.schema)  # takes lines with one object each, and nothing else
+    if flat is not None:
+        block: Block | None = whole_block([flat], selection, {})
+    elif data.count(b"}\n{") == n_ends:
+        # No object has a line end between } and {: if every line end has, each line is one object or more, and the
+        # reader's count decides.
+        block = read_typed(data, len(values), selection, {}, fewest_flat=len(values) + 1)
+    else:
+        return None
     if block is not None:
         block.n_bytes = len(data)
     return block

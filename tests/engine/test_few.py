@@ -21,9 +21,7 @@ from tests.engine.test_properties import LIMITS, Scene, scenes
 from tests.engines import Job, random_cuts
 from tests.strategies import ALL_ATOMS, PLAIN_ATOMS, examples
 from wayeb_py.compiler.limits import Limits
-from wayeb_py.engine import entity_recogniser
 from wayeb_py.engine.arrival.tie_order import Disorder
-from wayeb_py.engine.few import few_events
 from wayeb_py.engine.few.few_events import FewEvents
 
 CASES = dict(corpus())
@@ -34,7 +32,7 @@ PLAIN_AND_MORE = (*PLAIN_ATOMS, *ALL_ATOMS[2:4], ALL_ATOMS[7])  # numbers, truth
 @contextmanager
 def at_most(room: int) -> Iterator[None]:
     """Up to `room` events count as a few; with 0 all take the batch path."""
-    with patch.object(entity_recogniser, "ROOM", room), patch.object(few_events, "ROOM", room):
+    with patch.object(FewEvents, "most", room):
         yield
 
 
@@ -179,7 +177,8 @@ def test_what_a_column_cannot_hold_is_refused_as_in_a_batch() -> None:
     assert recogniser.counts.events == 2
 
 
-def test_arrays_give_what_batches_give() -> None:
+@pytest.mark.parametrize("most", [6, 300])
+def test_arrays_give_what_batches_give(most: int) -> None:
     source = (
         "stream s { key id time ts in ms attr k text attr x number attr n number attr b bool }\n"
         'pattern A := (k = "a" and x > 1) ; (b = true and n = 2)\n'
@@ -201,7 +200,7 @@ def test_arrays_give_what_batches_give() -> None:
     other.bind(schema)
     by_arrays, by_batch = [], []
     begin = 0
-    for size in dice.integers(1, 6, n).tolist():
+    for size in dice.integers(1, most, n).tolist():
         some = {name: column[begin : begin + size] for name, column in columns.items()}
         if len(some["k"]):
             by_arrays += one.feed_arrays(some).to_arrow().to_pylist()

@@ -90,7 +90,8 @@ class EntityRecogniser(OrderedRecogniser):
         """The detections of some more events."""
         binding = self._bind(batch.schema)
         self.arrived = None
-        if 0 < batch.num_rows <= ROOM and (few := self._few_of(binding)) is not None:
+        few = self._few_of(binding) if 0 < batch.num_rows <= ROOM else None
+        if few is not None and batch.num_rows <= few.most:
             conformed = binding.conform(batch)
             return self._step_few(few, batch.num_rows, lambda: conformed, few.fill_batch(conformed))
         return self._feed(binding, batch)
@@ -113,7 +114,7 @@ class EntityRecogniser(OrderedRecogniser):
         if binding is None:
             raise ValueError("arrays have no types of their own: bind a schema first")
         n, few = len(arrays[binding.time]), self._few_of(binding)
-        if few is None or n > ROOM:
+        if few is None or n > few.most:
             return self.feed(binding.batch_of(arrays))
         return self._step_few(few, n, lambda: binding.batch_of(arrays), few.fill_arrays(arrays, n))
 

@@ -2,19 +2,21 @@
 
 Three streams come over three connections, each with a pattern (`benchmarks/loads/offered.py`): `High` and `Low` get 500
 lines a second, the middle one as many as a share of the capacity, up to twice. The stream runs on one core; the sender
-on another. A latency is from the moment when a line was due until the line of its detection arrives. *Timely* are
-detections that come within 100 ms. Flink gets the same lines on the same core, a process after the other, with its own
-capacity as the measure: twice what it can do is its highest load, as twice what ours can do is ours.
+on another. A latency is from the moment when a line was due until the line of its detection arrives; what has not
+arrived when the run ends counts with the time until then. *Timely* are detections that come within 100 ms. Flink gets
+the same lines on the same core, a process after the other, with its own capacity as the measure: twice what it can do
+is its highest load, as twice what ours can do is ours.
 
 Analysis: above the capacity the sender of the middle stream is made to wait, and so are its lines. The highest level
-waits for what is under way. Flink shares the processor among its threads, which the system takes turns with.
+waits for what is under way. Flink has a chain of threads for each connection, and the system gives a thread that has
+little to do its turn at once: so connections isolate its levels, and it is judged where they share one (`live_feed`).
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +34,7 @@ SHARES = {"quick": (0.0, 2.0), "usual": (0.0, 0.5, 0.9, 1.2, 2.0), "full": (0.0,
 SECONDS = {"quick": (3.0, 2.0), "usual": (5.0, 10.0), "full": (10.0, 60.0)}  # that do not count, and that do
 TIMELY_S = 0.1
 FLOOD = 600_000.0  # lines a second beyond what can be done
-MOST_GROWTH, LEAST_BELOW = 1.5, 20.0
+MOST_GROWTH = 1.5
 
 Run = Callable[[list[Offered], float, Path], Heard]
 
@@ -74,14 +76,20 @@ def capacity(run: Run, warm_s: float, seconds: float, folder: Path) -> float:
     return middle_done(heard, 1e6 * warm_s, 1e6 * (warm_s + seconds))
 
 
-def report(experiment: Experiment, engine: str, share: float, heard: Heard, warm_s: float, seconds: float) -> float:
-    """Adds the rows of one run; returns the highest level's p99 in ms."""
-    what = f"{engine}, load {share:g}: what came out is there, once, and nothing before it is missed"
-    experiment.check(what, heard.is_right())
+def report(
+    experiment: Experiment, engine: str, share: float, heard: Heard, warm_s: float, seconds: float, *,
+    may_miss: Collection[str] = (),
+) -> float:  # fmt: skip
+    """Adds the rows of one run; returns the highest level's p99 in ms. Streams of which events are shed may miss some
+    detections."""
+    missed = f"nothing before it is missed{', but of what is shed' if may_miss else ''}"
+    what = f"{engine}, load {share:g}: what came out is there, once, and {missed}"
+    experiment.check(what, heard.is_right(may_miss))
     p99 = 0.0
     all_, timely = 0, 0
     for stream, level in LEVELS.items():
-        latencies = heard.latencies(stream, int(1e6 * warm_s))
+        until_s = None if stream in may_miss else warm_s + seconds
+        latencies = heard.latencies(stream, int(1e6 * warm_s), until_s)
         all_, timely = all_ + len(latencies), timely + int((latencies <= TIMELY_S).sum())
         if not len(latencies):
             continue
@@ -123,9 +131,9 @@ def main() -> None:
     grown = p99["ours", shares[-1]] / p99["ours", 0.0]
     what = f"p99 of the highest level at {shares[-1]:g} times the capacity over unloaded"
     experiment.bound(Bound(what, grown, MOST_GROWTH, "at most"))
-    if ("Flink", shares[-1]) in p99:
+    if ("Flink", shares[-1]) in p99:  # judged over one connection: `live_feed`
         below = p99["Flink", shares[-1]] / p99["ours", shares[-1]]
-        experiment.bound(Bound("Flink's p99 at its highest load over ours at our", below, LEAST_BELOW, "at least"))
+        experiment.report("Flink's p99 of the highest level at its highest load over ours at our", below, "x")
     experiment.figure(Figure("Latency by level", "load", "p99 ms", "engine and level", log="y"))
     experiment.figure(Figure("Detections within 100 ms", "load", "timely detections/s", "way"))
     experiment.figure(Figure("Resident memory", "load", "resident MB", "way"))

@@ -3,11 +3,13 @@
     log ──▶ ranges ──▶ events that wait ──▶ lane by lane, the most urgent first ──▶ detections out
                                         └── a batch ends ──▶ where each lane is, and what was decided ──▶ `commits`
 
-The loop looks for more between two slices of work, so that a lower lane gives way within a millisecond. What only lower
-lanes read waits in its log while a higher one has work, and is read some milliseconds' worth at a time. A batch ends by
-the clock and not when everything is taken: events may still wait for lanes, and the next batch continues from where
-they are. What was decided by the clock is in the batch's offset before anything that depends on it leaves: for an
-output that takes detections at once it is noted before each of them (`batch_ledger`).
+The loop looks for more between two slices of work, so that a lower lane gives way within a millisecond; after a
+millisecond without one, lower lanes have a slice before the next look, even where lines of one feed arrive all the
+time: else they would wait for ever while the processor is busy looking. What only lower lanes read waits in its log
+while a higher one has work, and is read some milliseconds' worth at a time. A batch ends by the clock and not when
+everything is taken: events may still wait for lanes, and the next batch continues from where they are. What was decided
+by the clock is in the batch's offset before anything that depends on it leaves: for an output that takes detections at
+once it is noted before each of them (`batch_ledger`).
 
 While more events wait than `MOST_WAITING`, the loop reads nothing more: then the most urgent lane waits for the last
 one, unless that one sheds.
@@ -65,6 +67,8 @@ class LeveledLoop(Loop):
         self._planned = False  # whether an earlier run planned the batch, and decided everything
         self._seen: dict[str, list[tuple[int, float]]] = {}  # offsets up to which a partition went, and when
         self._looked_s = -1.0
+        self._is_behind = False  # whether more has arrived than was read
+        self._lower_s = 0.0  # when a lower lane than the first has last worked
         super().__init__(
             inputs, lanes.types, lanes, committer, gauge, options,
             number=number, since=since, prompt=prompt, clock=clock,
@@ -81,12 +85,17 @@ class LeveledLoop(Loop):
 
     def work(self) -> bool:
         """Some slices of the most urgent work; False if nothing waits."""
-        until_s, has_worked = self.clock.steady_s() + WORK_S, False
+        began_s = now_s = self.clock.steady_s()
+        has_worked = False
         while (left := self.keeper.leveled.work()) is not None:
             self._leave(left)
             failpoints.reach("step")
-            has_worked = True
-            if self.clock.steady_s() >= until_s or (self._is_woken and self._arrived.is_set()):
+            has_worked, now_s = True, self.clock.steady_s()
+            if left.lane > 0:
+                self._lower_s = now_s
+            # Where something arrives all the time, lower lanes have a slice now and again all the same.
+            may_look = left.lane > 0 or self._is_behind or now_s - self._lower_s < WORK_S
+            if may_look and (now_s - began_s >= WORK_S or (self._is_woken and self._arrived.is_set())):
                 break
         return has_worked
 
@@ -135,7 +144,7 @@ class LeveledLoop(Loop):
         began_s = self.clock.steady_s()
         self.take(ranges, until)
         self._reading.note(sum(one.end - one.start for one in ranges), self.clock.steady_s() - began_s)
-        is_behind = any(until[p] < latest[p] for p in latest)
+        is_behind = self._is_behind = any(until[p] < latest[p] for p in latest)
         if is_behind:
             self._arrived.set()
             self._looked_s = -1.0

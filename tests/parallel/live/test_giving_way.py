@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +15,8 @@ import wayeb_py
 from tests.engine.test_levels import Hand, slowed
 from tests.parallel.live.live_loops import TableLog
 from wayeb_py.arrays import F64
+from wayeb_py.engine.recogniser import Recogniser
+from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.files.formats.block import Block
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.live.live_stream import live_stream
@@ -63,11 +67,20 @@ class Arriving(TableLog):
 
     def wake(self, arrived: threading.Event) -> bool:
         self._hand.arrived = arrived
+        vars(arrived)["wait"] = lambda timeout_s: self._hand.pass_time(A_LOOK_S)
         return True
 
     def read(self, offsets: OffsetRange, wanted: Wanted, schema: pa.Schema) -> Iterator[Block]:
         self._hand.pass_time(A_ROW_S * (offsets.end - offsets.start))
         yield from super().read(offsets, wanted, schema)
+
+
+FEED = """
+stream feed { key id time ts in us attr v number }
+pattern Urgent on feed := (v > 0) priority high
+pattern Rest on feed := (v > 100) priority low
+"""
+A_GAP_S, N_FEED = 1.3e-5, 10_000
 
 
 class Noted:
@@ -96,3 +109,28 @@ def test_a_flood_of_what_is_not_urgent_gives_way_within_milliseconds(tmp_path: P
     assert hand.now_s > N_FLOOD * (A_ROW_S + AN_EVENT_S) > hand.due_s[-1]  # the flood was there all the time
     waited_s = np.array([sink.left_s[number] - hand.due_s[number] for number in range(N_ALARMS)])
     assert waited_s[1:].max() < MOST_S
+
+
+def test_lines_that_arrive_all_the_time_leave_the_rest_its_turns(tmp_path: Path) -> None:
+    """Every look finds a line or two: were each of them a reason to look again, what is not urgent would wait until
+    nothing arrives any more."""
+    hand = Waking()
+    hand.due_s = np.arange(N_FEED, dtype=np.float64) * A_GAP_S
+    log = Arriving("feed", hand.due_s, hand)
+    sink, done_s = Noted(hand), list[float]()
+    patterns = wayeb_py.compile(FEED)
+    feed = Recogniser.feed
+
+    def noting(self: Recogniser, events: Any, *others: Any) -> Detections:
+        if self.patterns.names == ("Rest",):
+            done_s.extend([hand.now_s] * len(events))
+        return feed(self, events, *others)
+
+    with patch.object(Recogniser, "feed", noting), slowed(hand, AN_EVENT_S), Checkpoint(tmp_path / "state") as kept:
+        live_stream(patterns, {"feed": log}, sink, kept, final=True, interval_s=3600.0, clock=hand.clock)
+    assert sorted(sink.left_s) == list(range(N_FEED))
+    assert len(done_s) == N_FEED
+    waited_s = np.array([sink.left_s[number] - hand.due_s[number] for number in range(N_FEED)])
+    assert waited_s[100:].max() < MOST_S
+    behind_s = np.array(done_s) - hand.due_s
+    assert behind_s[100:].max() < 10 * MOST_S < hand.due_s[-1] / 4

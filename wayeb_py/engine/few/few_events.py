@@ -27,7 +27,7 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.arrival.reorder import Rows
 from wayeb_py.engine.arrow_values import has_null_word
 from wayeb_py.engine.binding import Binding
-from wayeb_py.engine.few import ROOM
+from wayeb_py.engine.few import MOST_EACH, ROOM
 from wayeb_py.engine.few.layout import Layout, cells_of_truths, lay_out_few
 from wayeb_py.engine.few.python_values import Unusual
 from wayeb_py.engine.rows.detection_rows import BatchDetections
@@ -58,7 +58,7 @@ class FewEvents:
         self._axes = tuple(layout.axes)
         self._nothing = Detections(binding.no_detections, binding.rows.episode_table([]))
         self._integers_absent: list[U8] = []  # the marks of missing values in columns that `fill_arrays` fills
-        self._seen: tuple[Any, ...] = ()
+        self._seen: tuple[Any, ...] = (None,) * 8
         self._arguments: tuple[Any, ...] = ()
 
     @classmethod
@@ -67,12 +67,17 @@ class FewEvents:
         layout = lay_out_few(binding)
         return None if layout is None else cls(binding, layout, is_sorted=is_sorted)
 
+    @property
+    def most(self) -> int:
+        """The most events of a call."""
+        return MOST_EACH if self._layout.others else ROOM
+
     # From what is given to columns.
 
     def fill_rows(self, rows: Sequence[Mapping[str, Any]]) -> bool:
         """Takes events as Python values; False where a value is for the batch path."""
         takes = self._takes
-        if takes is None or len(rows) > ROOM:
+        if takes is None or len(rows) > self.most:
             return False
         try:
             for number, row in enumerate(rows):
@@ -85,7 +90,7 @@ class FewEvents:
     def fill_batch(self, batch: pa.RecordBatch) -> bool:
         """Takes events as a conformed batch; False where a value is for the batch path."""
         binding, columns, n = self._binding, self._layout.columns, batch.num_rows
-        if n > ROOM:
+        if n > self.most:
             return False
         key = batch.column(binding.key)
         if key.null_count or has_null_word(key):
@@ -110,7 +115,7 @@ class FewEvents:
     def fill_arrays(self, arrays: Mapping[str, Any], n: int) -> bool:
         """Takes events as arrays by column: numbers as they are, times as ticks, texts as lists, nothing missing but
         NaN and None."""
-        if n > ROOM:
+        if n > self.most:
             return False
         try:
             if n == 1:  # a number put into an array costs a third of an array that is copied there
@@ -224,14 +229,18 @@ class FewEvents:
     def _has_moved(self) -> bool:
         """Whether an array was replaced since the last call, as happens when it grows."""
         binding, group = self._binding, self._layout.group
-        now = (
-            binding.count, binding.last_ts, binding.tail_ts, binding.last_seen, binding.floor_ts,
-            binding.reorderer.greatest, len(binding.entities), None if group is None else group.state,
-        )  # fmt: skip
-        seen = self._seen
-        if len(seen) == len(now) and all(map(_is, seen, now)):
+        count, last_ts, tail_ts, last_seen, floor_ts, greatest, n_entities, state = self._seen
+        now_state = None if group is None else group.state
+        if (
+            binding.count is count and binding.last_ts is last_ts and binding.tail_ts is tail_ts
+            and binding.last_seen is last_seen and binding.floor_ts is floor_ts
+            and binding.reorderer.greatest is greatest and len(binding.entities) == n_entities and now_state is state
+        ):  # fmt: skip
             return False
-        self._seen = now
+        self._seen = (
+            binding.count, binding.last_ts, binding.tail_ts, binding.last_seen, binding.floor_ts,
+            binding.reorderer.greatest, len(binding.entities), now_state,
+        )  # fmt: skip
         return True
 
     def _look_again(self, n: int) -> None:
@@ -289,10 +298,6 @@ class FoundInFew(Detections):
 
     def __len__(self) -> int:
         return self._n
-
-
-def _is(one: object, other: object) -> bool:
-    return one is other or (type(one) is int and one == other)
 
 
 def _whole(value: Any) -> int:

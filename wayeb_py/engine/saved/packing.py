@@ -5,14 +5,13 @@ A pickle would be shorter, but reading it would run whatever it holds.
 
 from __future__ import annotations
 
-import io
 import json
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from wayeb_py.engine.saved.npz import pack_npz
 from wayeb_py.engine.saved.operators import MAGIC, checksum_of
 from wayeb_py.engine.saved.state_checks import misfit, read_arrays, read_batch, telling_misfits
 from wayeb_py.errors import DataError
@@ -22,9 +21,7 @@ VERSION = 2  # 3 is a list of operators: see `operators`
 
 def pack_arrays(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]], blobs: dict[str, bytes]) -> bytes:
     """The bytes of a header, arrays and blobs."""
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)
-    return pack_state(header, {**blobs, "arrays": buffer.getvalue()})
+    return pack_state(header, {**blobs, "arrays": pack_npz(arrays)})
 
 
 def pack_state(header: dict[str, Any], blobs: dict[str, bytes]) -> bytes:

@@ -1,0 +1,133 @@
+"""Measures the latency of three levels that come over one connection, as the middle load grows; with Flink.
+
+A station has one feed with the lines of all vehicles or vessels in it; a field says which class each is of. Three
+patterns of different priority read it, each about its class. The middle one is slowed by 20 µs an event, as the study
+of 2019 loads operators that take time: by a spin of the same length here (`benchmarks/loads/slowed_station.py`) and in
+Flink's middle function. The high and the low class have 500 lines a second, the middle one a share of the capacity, up
+to twice. The stream runs on one core; the sender on another. A latency is from the moment when a line was due until
+the line of its detection arrives, and what a sender is made to wait counts. *Ours, shedding* skips what the middle and
+the low pattern have not come to after half a second; what it misses is counted, and it never invents a detection.
+
+Analysis: above the capacity events of the middle class wait. Here the loop reads on, and the highest level is done
+first of everything that was read. Without shedding what waits grows until half a million events wait; then the stream
+reads no more, and all levels wait. In Flink the middle function's buffers fill within a second, and the source waits
+for room in them before it reads the next line, whatever its class.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.experiments.live.live_levels import FLOOD, MOST_GROWTH, middle_done, report, streams
+from benchmarks.harness.measure import Bound, Experiment, Figure, start
+from benchmarks.loads.connections import Heard, free_ports, leave_core
+from benchmarks.loads.offered import Offered
+from benchmarks.loads.one_feed import FEED, hear_feed, text_of_feed
+from benchmarks.loads.slowed_station import SLOWED
+from benchmarks.loads.stations import station
+from benchmarks.peers.peer import MissingError
+from wayeb_py.parallel.health.gauge import FOLDER
+from wayeb_py.parallel.health.totals import load_totals
+
+SEED = 30
+SHARES = {"quick": (0.0, 2.0), "usual": (0.0, 0.5, 0.9, 1.2, 2.0), "full": (0.0, 0.25, 0.5, 0.75, 0.9, 1.2, 1.5, 2.0)}
+SECONDS = {"quick": (3.0, 5.0), "usual": (5.0, 10.0), "full": (10.0, 60.0)}  # that do not count, and that do
+AN_EVENT_US = 20.0  # how much longer the middle pattern takes for an event
+SHED = {"middle": "shed after 500 ms", "low": "shed after 500 ms"}
+JUDGED = "ours, shedding"
+LEAST_BELOW = 20.0
+
+Run = Callable[[list[Offered], float, Path], Heard]
+
+
+def ours(clauses: dict[str, str]) -> Run:
+    def run(offered: list[Offered], seconds: float, folder: Path) -> Heard:
+        command, ports = station(text_of_feed(clauses), [FEED], folder)
+        at = command.index("wayeb_py.cli")
+        command[at : at + 1] = ["benchmarks.loads.slowed_station", str(AN_EVENT_US)]
+        return hear_feed(command, offered, ports[FEED], seconds, folder)
+
+    return run
+
+
+def flink(offered: list[Offered], seconds: float, folder: Path) -> Heard:
+    from benchmarks.peers.jvm.flink_levels import feed_command
+
+    folder.mkdir(parents=True)
+    (port,) = free_ports(1)
+    return hear_feed(feed_command(port, {SLOWED: AN_EVENT_US}), offered, port, seconds, folder, calls=True)
+
+
+def capacity(run: Run, warm_s: float, seconds: float, folder: Path) -> float:
+    """How much of the middle level is done where more is sent than can be: a flood, then a little more than that."""
+    most, rate = 0.0, FLOOD / 6
+    for nth in range(2):
+        heard = run(streams(rate, warm_s + seconds), warm_s + seconds, folder / str(nth))
+        most = max(most, middle_done(heard, 1e6 * warm_s, 1e6 * (warm_s + seconds)))
+        rate = 1.2 * most
+    return most
+
+
+def report_shed(experiment: Experiment, engine: str, share: float, heard: Heard, folder: Path) -> None:
+    """Adds what was shed, by the stream's own counts, and how many detections were missed."""
+    shed = load_totals(folder / "state" / FOLDER).sums.get("level_shed", {})
+    for name, level in (("middle", "normal"), ("low", "low")):
+        found, expected = heard.ts_us[name], heard.offered[name].expected_us()
+        reached = int((expected <= found.max(initial=-1)).sum())
+        experiment.row(
+            load=share, shed=f"{engine}, {level}", events=shed.get(level, 0),
+            **{"events sent": heard.run.n_sent[name], "detections missed": reached - len(found), "of": reached},
+        )  # fmt: skip
+
+
+def main() -> None:
+    experiment = start("live_feed", "latency by level against the middle load, three classes over one connection", SEED)
+    leave_core()
+    warm_s, seconds = SECONDS[experiment.size]
+    shares = SHARES[experiment.size]
+    engines: dict[str, tuple[Run, frozenset[str]]] = {
+        "ours": (ours({}), frozenset()),
+        JUDGED: (ours(SHED), frozenset(SHED)),
+    }
+    if "--without-flink" not in sys.argv:
+        engines["Flink"] = (flink, frozenset())
+    p99: dict[tuple[str, float], float] = {}
+    most = 0.0
+    with tempfile.TemporaryDirectory() as name, experiment.watched():
+        for engine, (run, may_miss) in engines.items():
+            folder = Path(name) / engine.replace(", ", "-")
+            try:
+                if engine != JUDGED:  # shedding has the same capacity
+                    most = capacity(run, warm_s, seconds, folder / "capacity")
+            except MissingError as error:
+                experiment.note(f"{engine} does not run here: {error}")
+                continue
+            experiment.report(f"capacity of the middle level, {engine}", most, "lines/s")
+            for number, share in enumerate(shares):
+                experiment.progress.step(number + 1, len(shares), f"{engine}: load")
+                own = folder / f"{share:g}"
+                heard = run(streams(share * most, warm_s + seconds), warm_s + seconds, own)
+                p99[engine, share] = report(experiment, engine, share, heard, warm_s, seconds, may_miss=may_miss)
+                if may_miss:
+                    report_shed(experiment, engine, share, heard, own)
+    last = shares[-1]
+    grown = {engine: p99[engine, last] / p99[engine, 0.0] for engine in ("ours", JUDGED)}
+    what = f"p99 of the highest level at {last:g} times the capacity over unloaded"
+    experiment.bound(Bound(f"{what}, {JUDGED}", grown[JUDGED], MOST_GROWTH, "at most"))
+    experiment.report(f"{what}, without shedding", grown["ours"], "x")
+    if ("Flink", last) in p99:
+        for engine in ("ours", JUDGED):
+            below = p99["Flink", last] / p99[engine, last]
+            told = f"Flink's p99 of the highest class at its highest load over that of {engine}"
+            experiment.bound(Bound(told, below, LEAST_BELOW, "at least"))
+    experiment.figure(Figure("Latency by level", "load", "p99 ms", "engine and level", log="y"))
+    experiment.figure(Figure("Detections within 100 ms", "load", "timely detections/s", "way"))
+    experiment.figure(Figure("Resident memory", "load", "resident MB", "way"))
+    experiment.finish()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""Runs the command of a stream whose middle pattern takes some microseconds longer for each of its events.
+
+    python -m benchmarks.loads.slowed_station MICROSECONDS stream patterns.sre …
+
+The thread that recognises spins, as it would if the pattern's own work were larger, for each event of the class that
+the pattern is about; other patterns are as fast as they are.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+import pyarrow.compute as pc
+
+from benchmarks.loads.offered import PATTERNS
+from wayeb_py.engine.recogniser import Recogniser
+from wayeb_py.engine.rows.detections import Detections
+
+SLOWED = "middle"  # the class whose pattern is slowed
+
+
+def slow_down(an_event_s: float) -> None:
+    """Makes recognisers of the slowed pattern spin."""
+    feed = Recogniser.feed
+
+    def slowed(self: Recogniser, events: Any, *others: Any) -> Detections:
+        if PATTERNS[SLOWED] in self.patterns.names:
+            n = pc.sum(pc.equal(events.column("class"), SLOWED)).as_py() or 0
+            until_s = time.perf_counter() + an_event_s * n
+            while time.perf_counter() < until_s:
+                pass
+        return feed(self, events, *others)
+
+    vars(sys.modules[Recogniser.__module__])["Recogniser"].feed = slowed
+
+
+def main() -> None:
+    from wayeb_py.cli import main as run
+
+    slow_down(1e-6 * float(sys.argv[1]))
+    del sys.argv[1]
+    run()
+
+
+if __name__ == "__main__":
+    main()
