@@ -227,6 +227,38 @@ def test_an_overload_hurts_the_lowest_level_and_no_other() -> None:
     assert low.arrived == low.done + low.shed + low.waiting == 2_000
 
 
+def overloaded(source: str, s_an_event: float) -> tuple[LeveledRecogniser, list[Left]]:
+    """Two seconds in which an event of one of nine entities comes each millisecond."""
+    hand, n, left = Hand(), 0, []
+    recogniser = LeveledRecogniser(wayeb_py.compile(STREAM + source), clock=hand.clock)
+    with slowed(hand, s_an_event):
+        while n < 2_000:
+            due = min(int(hand.now_s * 1_000) + 1, 2_000)
+            for number in range(n, due):
+                recogniser.arrive(events((number % 9, number, 1.0)), arrived_s=number / 1_000)
+            n = max(n, due)
+            if (one := recogniser.work()) is None:
+                hand.pass_time(0.0001)
+            else:
+                left.append(one)
+    return recogniser, left
+
+
+def test_a_level_that_never_gets_its_turn_sheds_all_the_same() -> None:
+    source = "pattern A := (x > 0) priority high\npattern B := (x > 0) priority low shed after 50 ms\n"
+    recogniser, _ = overloaded(source, 0.0011)
+    low = recogniser.tallies["low"]
+    assert low.done == 0
+    assert low.shed >= 1_800
+    assert low.waiting < 200
+
+
+def test_gaps_of_shedding_leave_events_in_a_row() -> None:
+    _, left = overloaded("pattern P := (x > 0){3} priority normal shed after 200 ms\n", 0.002)
+    n_done = 1_000  # half of the events, as many as there is time for
+    assert len(rows_of(left)) > 0.6 * n_done
+
+
 def test_a_lower_level_gives_way_within_its_slice() -> None:
     hand = Hand()
     source = STREAM + "pattern A := (x > 0) priority high\npattern B := (x > 0) priority low\n"

@@ -39,6 +39,7 @@ from wayeb_py.engine.stepping.shared_values import Asked, SharedValues, asked_of
 
 SLICE_S = 0.001  # a lower level gives way after this long
 MOST_ROWS = 1 << 16
+LEFT_WAITING = 0.5  # of the time after which a lane sheds: what has waited for less stays when it does
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,7 @@ class LeveledRecogniser:
         # The first slices are small, until it is known how long they take; skipping events costs less.
         self._sizes = [SliceSizes(slice_s, 1 if lane else 1024, most_rows) for lane in range(len(self.lanes))]
         self._skipped_sizes = [SliceSizes(slice_s, 1024, most_rows) for _ in self.lanes]
+        self._is_shedding: set[tuple[int, str]] = set()  # lanes, and the sources whose events they shed
         self.tallies: dict[Level, LevelTally] = {lane.level: LevelTally() for lane in self.lanes}
 
     @property
@@ -165,10 +167,27 @@ class LeveledRecogniser:
         return decisions
 
     def work(self) -> Left | None:
-        """The next slice of the most urgent lane that events wait for; None where all lanes have taken everything."""
+        """The next slice of the most urgent lane that events wait for; None where all lanes have taken everything.
+
+        A lower lane that has long had something to shed goes before: it costs little, and a lane that never gets its
+        turn would else keep its events until no more are read.
+        """
         for lane in range(len(self.lanes)):
             queue = self._oldest(lane)
             if queue is not None:
+                return self._shed_below(lane) or self._slice(lane, queue, queue.end)
+        return None
+
+    def _shed_below(self, busy: int) -> Left | None:
+        """Sheds what has waited twice as long as it may for a lane below."""
+        if not self.sheds or self.decided is not None:
+            return None
+        for lane in range(busy + 1, len(self.lanes)):
+            shed_s = self.lanes[lane].shed_s
+            queue = None if shed_s is None else self._oldest(lane)
+            if shed_s is None or queue is None:
+                continue
+            if self._clock.steady_s() - queue.head(lane).arrived_s > 2 * float(shed_s):
                 return self._slice(lane, queue, queue.end)
         return None
 
@@ -249,8 +268,18 @@ class LeveledRecogniser:
             return (True, last) if first == begin else (False, min(end, first))
         if shed_s is None or not self.sheds:
             return False, end
-        old = queue.old_end(lane, self._clock.steady_s() - float(shed_s))
-        return (True, min(until, old, begin + self._skipped_sizes[lane].rows)) if old > begin else (False, end)
+        now_s, sheds = self._clock.steady_s(), (lane, queue.name)
+        if queue.old_end(lane, now_s - float(shed_s)) > begin:
+            self._is_shedding.add(sheds)
+        # A gap for each event that has just become too old would leave no two events in a row: where a lane sheds, it
+        # sheds until what waits has some time to be done.
+        old = begin
+        if sheds in self._is_shedding:
+            old = queue.old_end(lane, now_s - LEFT_WAITING * float(shed_s))
+        if old <= begin:
+            self._is_shedding.discard(sheds)
+            return False, end
+        return True, min(until, old, begin + self._skipped_sizes[lane].rows)
 
     def _rows(self, lane: int) -> int:
         """The events of a lane's next slice: the most urgent lane has nothing to give way to, but where it sheds events
