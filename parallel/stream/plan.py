@@ -38,8 +38,8 @@ Asked = Literal["auto", "source", "partition", "pattern"]
 SHARDS_A_WORKER = 2
 UNTOLD_WORKERS = 2  # workers assumed where the user does not say
 
-# A packing task counts for how long it waited. A repeated task gives the same events but other counts. Spark would
-# consider its output indeterminate and end the query when an executor is lost.
+# A packing task counts for how long it waited, and names its files at random. A repeated task gives the same events but
+# other counts and names. Spark would consider its output indeterminate and end the query when an executor is lost.
 _REPEATABLE = {
     f"spark.sql.shuffle.orderIndependentChecksum.{name}": "false"
     for name in ("enableFullRetryOnMismatch", "enableQueryLevelRollbackOnMismatch")

@@ -33,6 +33,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -76,6 +78,7 @@ _ROUTE = "route"
 _TOKEN = "token"  # in the epoch of a state: identifies the recogniser that has it
 _SPOKE = "spoke"  # in the epoch of a state: when each partition of a data frame last had events
 ALIVE = 16  # recognisers that a worker process keeps
+_NEVER_S = Fraction(-(1 << 64))  # before any time: of a partition without events
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,7 @@ class ShardQuery:
     idle_s: float | None = None  # measured by the operator itself, where no epochs are sent
     listens: bool = False  # whether the epochs name the silent entities
     name: str = ""  # the stream's name, in a process that has recognisers of several
-    overflow: Overflow | None = None  # where a shard puts results that are too large for Spark
+    overflow: Overflow | None = None  # where events may lie, and a shard puts results that are too large for Spark
     has_all: bool = False  # whether the last shard has all events, and the others only what runs by entity
 
     @property
@@ -115,8 +118,11 @@ def recognise_by_shard(events: DataFrame, shards: ShardQuery) -> DataFrame:
 
     def step(_key: Any, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
         arrived = [Parcel(*row) for frame in frames for row in frame[parcel.SCHEMA.names].itertuples(index=False)]
-        found = _step(shards, arrived, state)
-        yield _as_pandas(list(found if shards.overflow is None else shards.overflow.sort_out(found)))
+        if shards.overflow is None:
+            yield _as_pandas(list(_step(shards, arrived, state)))
+            return
+        arrived = [shards.overflow.fetch(one, "events") for one in arrived]
+        yield _as_pandas(list(shards.overflow.sort_out(_step(shards, arrived, state))))
 
     return routed.groupBy(_ROUTE).applyInPandasWithState(
         step,
@@ -168,10 +174,8 @@ def _step(shards: ShardQuery, arrived: list[Parcel], state: GroupState) -> Itera
     if order.patterns.clocked:
         for detections in _followed(recogniser, spoke_s, now):
             yield from result.take(detections)
-    for stream, partition, events, reached_s in _in_parts(arrived, order.patterns):
-        if stream is not None and stream not in recogniser.streams:  # nothing here reads that stream
-            continue
-        for batch in in_arrival_order(events):
+    for stream, partition, batch, reached_s in _in_turn(arrived, order.patterns, recogniser):
+        if batch is not None:
             yield from result.feed(Block([batch]), partition, stream)
             if shards.listens or shards.step_ms:
                 recogniser.hear([batch], clock_s, stream)
@@ -270,6 +274,49 @@ def _followed(recogniser: StreamRecogniser, spoke_s: Mapping[str, int], now: Epo
         own = {one: last_s for one, last_s in spoke_s.items() if not several or stream_of(one) == name}
         away = [partition for partition, last_s in own.items() if last_s < now.tick]
         yield recogniser.inner.follow(own, away, name)
+
+
+# Some events of a stream and a partition, or how far the task got that read them. The stream is named where the file has
+# several, the partition where a clock has to know it.
+_Fed = tuple[str | None, str | None, pa.RecordBatch | None, Fraction | None]
+
+
+def _in_turn(arrived: list[Parcel], patterns: Patterns, recogniser: StreamRecogniser) -> Iterator[_Fed]:
+    """The events, partition by partition: next is always the one whose clock is least, since the clock holds what comes
+    from the others. *Not taken*: one partition after the other, which held most events of a batch and moved them at
+    every step of the clock."""
+    waiting: dict[tuple[str | None, str | None], Iterator[_Fed]] = {}
+    for stream, partition, events, reached_s in _in_parts(arrived, patterns):
+        if stream is not None and stream not in recogniser.streams:  # nothing here reads that stream
+            continue
+        of_task = _in_order(stream, partition, events, reached_s)
+        waiting[stream, partition] = chain(waiting.get((stream, partition), ()), of_task)
+    while waiting:
+        if len(waiting) == 1:
+            yield from waiting.popitem()[1]
+            return
+        least = min(waiting, key=partial(_reached_s, recogniser))
+        fed = next(waiting[least], None)
+        if fed is None:
+            del waiting[least]
+        else:
+            yield fed
+
+
+def _reached_s(recogniser: StreamRecogniser, one: tuple[str | None, str | None]) -> Fraction:
+    stream, partition = one
+    reached_s = None if partition is None else recogniser.inner.reached_s(partition, stream)
+    return _NEVER_S if reached_s is None else reached_s
+
+
+def _in_order(
+    stream: str | None, partition: str | None, events: list[Parcel], reached_s: Fraction | None
+) -> Iterator[_Fed]:
+    """The events that one task read, and then how far it got."""
+    for batch in in_arrival_order(events):
+        yield stream, partition, batch, None
+    if reached_s is not None:
+        yield stream, partition, None, reached_s
 
 
 def _in_parts(

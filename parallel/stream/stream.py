@@ -86,7 +86,8 @@ def stream(
     end the stream.
     """
     require_context(session, "a stream that reads its source itself")
-    _refuse_apart(checkpoint, session.sparkContext.master or "")
+    master = session.sparkContext.master or ""
+    _refuse_apart(checkpoint, master)
     refuse_no_stream(patterns)
     refuse_service(patterns, marks=True)
     stop = stop or threading.Event()
@@ -134,6 +135,7 @@ def stream(
             has_all=plan.has_all,
             readers=plan.n_readers if plan.n_shards else 0,
             gauge=gauge,
+            by_file=master.startswith("local"),
             clocked=bool(patterns.clocked),
         )
         columns = written_schema(patterns, output_schema(patterns, schema, episodes))

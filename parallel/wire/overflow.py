@@ -1,13 +1,17 @@
-"""What a task finds beyond some megabytes goes to a file; only its location goes through Spark.
+"""What a task finds or reads beyond some megabytes goes to a file; only its location goes through Spark.
 
     parcels of a task ─┬─▶ the first 4 MB as they are, the locations of the others ──▶ Spark ──▶ driver ──▶ sink
                        └─▶ overflow/SPLIT-….parcels, in the checkpoint ────────────────────────────┘
 
+Where all tasks run on one machine, events take the same way from the tasks that read to the shards that recognise. Spark
+would copy them eight times between processes, its sort and its shuffle, which took a batch of two million a second. On
+a cluster they go through the shuffle: the folder that machines share may be far and slow.
+
 Spark gathers what a batch found in the heap of one Java process, whatever its size: a thousand events near twenty
 thousand places are gigabytes of detections, and a batch that exhausts the heap would do so again at every start. The
 driver reads the files one parcel at a time, and writes as it reads. They are named at random, so repeated and duplicate
-tasks write their own; the driver reads only those that Spark reports, and all of them go when the batch is in the sink
-or the stream starts again. Nothing has to be forced to the disk: after a power cut the batch runs again.
+tasks write their own; only those that Spark reports are read, and all of them go when the batch is in the sink or the
+stream starts again. Nothing has to be forced to the disk: after a power cut the batch runs again.
 
 *Not taken*: cutting a batch into smaller ones, since what it finds is not known when it is planned.
 """
@@ -24,10 +28,11 @@ from typing import IO, Any
 
 from wayeb_py.errors import DataError
 from wayeb_py.files.output.whole_file import telling_faults
-from wayeb_py.parallel.wire.parcel import Parcel
+from wayeb_py.parallel.wire.parcel import Kind, Parcel
 
 FOLDER = "overflow"
 PASSED_BYTES = 4 << 20  # what a task sends through Spark: a batch may have hundreds of tasks
+_ALWAYS_PASSED = ("counts", "epoch")  # of some hundred bytes
 
 
 class Overflow:
@@ -43,7 +48,7 @@ class Overflow:
             file: IO[bytes] | None = None
             for parcel in parcels:
                 left -= len(parcel.payload)
-                if left >= 0 or parcel.kind == "counts":
+                if left >= 0 or parcel.kind in _ALWAYS_PASSED:
                     yield parcel
                     continue
                 with telling_faults(self.folder):
@@ -55,6 +60,13 @@ class Overflow:
                     file.write(parcel.payload)
                     file.flush()  # the driver may read it as soon as it knows of it
                 yield Parcel("elsewhere", parcel.split, parcel.number, place.encode())
+
+    def fetch(self, parcel: Parcel, kind: Kind) -> Parcel:
+        """The parcel itself where one of this kind lies in a file; any other as it is."""
+        place = self.find(parcel.payload) if parcel.kind == "elsewhere" else None
+        if place is None or place.kind != kind:
+            return parcel
+        return Parcel(kind, parcel.split, parcel.number, self.read(place))
 
     def find(self, payload: bytes) -> OverflowLocation:
         """The location of a parcel, from the payload of the one that stands for it."""

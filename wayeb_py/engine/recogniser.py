@@ -227,6 +227,11 @@ class Recogniser:
         self._clock.reach(self._named(stream), time_s, partition)
         return self._announce(self._together(self._clocked_on(self._clock.release())))
 
+    def reached_s(self, partition: str, stream: str | None = None) -> Fraction | None:
+        """The greatest time that has arrived in a partition that `follow` has named; None before the first event, and
+        without a clock."""
+        return None if self._clock is None else self._clock.reached_s(self._named(stream), partition)
+
     def advance(self, clock: int) -> Detections:
         """The detections that are decided once no event before this time, in ticks, can come any more."""
         if self._clock is None:

@@ -123,6 +123,10 @@ class FileClock:
         """Learns the greatest time that has arrived in a partition of a stream, only some of whose events come here."""
         self._clocks[name].reach(time_s, partition)
 
+    def reached_s(self, name: str, partition: str) -> Fraction | None:
+        """The greatest time that has arrived in a partition of a stream; None before the first event."""
+        return self._clocks[name].reached_s(partition)
+
     def advance(self, clock: int) -> None:
         """Advances the clock to a time that the caller gives, in ticks."""
         self._move_on(Fraction(clock, self.ticks_per_s))

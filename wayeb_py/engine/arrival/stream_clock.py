@@ -140,6 +140,11 @@ class StreamClock:
         if partition is not None:
             self.partitions[partition] = max(self.partitions[partition], time)
 
+    def reached_s(self, partition: str) -> Fraction | None:
+        """The greatest time that has arrived in one of its partitions; None before the first event."""
+        time = self.partitions[partition]
+        return None if time == int(NEVER) else Fraction(time, self.ticks_per_s)
+
     def advance(self, clock_s: Fraction) -> None:
         """Advances the clock to a time that the caller gives."""
         self.floor = max(self.floor, floor(clock_s * self.ticks_per_s))
