@@ -32,6 +32,14 @@ def count_task_slots(context: SparkContext) -> int:
     return max(1, (n_cores or context.defaultParallelism) // _number(settings, "spark.task.cpus", 1))
 
 
+def count_cores_of_one(context: SparkContext) -> int:
+    """The cores that a single task can use while no other runs beside it: those of its executor."""
+    master = context.master or ""
+    if master == "local" or master.startswith("local["):
+        return context.defaultParallelism
+    return _number(dict(context.getConf().getAll()), "spark.executor.cores", 1)
+
+
 def configured_task_slots(settings: Mapping[str, str]) -> int | None:
     """The tasks that settings allow at a time; None where they do not say."""
     told = _number(settings, "spark.default.parallelism")

@@ -190,6 +190,7 @@ def make_frame(spark: SparkSession, options: SourceOptions) -> DataFrame:
         ShardQuery,
         recognise_by_shard,
     )
+    from wayeb_py.parallel.spark.task_slots import count_cores_of_one  # for start-up time
     from wayeb_py.parallel.stream.source import SOURCE, StreamSource  # for start-up time
 
     spark.dataSource.register(StreamSource)
@@ -206,7 +207,7 @@ def make_frame(spark: SparkSession, options: SourceOptions) -> DataFrame:
     overflow = Overflow(context.folder)
     shards = ShardQuery(
         options.shards, order, context.episodes, listens=context.listens, name=context.stream_id, overflow=overflow,
-        has_all=options.has_all,
+        has_all=options.has_all, threads=count_cores_of_one(spark.sparkContext),
     )  # fmt: skip
     return recognise_by_shard(read, shards)
 

@@ -101,6 +101,7 @@ class ShardQuery:
     name: str = ""  # the stream's name, in a process that has recognisers of several
     overflow: Overflow | None = None  # where events may lie, and a shard puts results that are too large for Spark
     has_all: bool = False  # whether the last shard has all events, and the others only what runs by entity
+    threads: int = 1  # of the shard that has all events, for which the others, and all tasks of a batch, wait
 
     @property
     def step_ms(self) -> int:
@@ -211,13 +212,14 @@ def _recogniser(
     schemas = by_stream(order.patterns, order.schema)
     snapshot = None if before is None else Snapshot(bytes(before[4]), bytes(before[3]))
     if not shards.has_all:
-        return StreamRecogniser(order.patterns, schemas, shards.episodes, snapshot)
+        threads = shards.threads if shards.n_shards == 1 else 1
+        return StreamRecogniser(order.patterns, schemas, shards.episodes, snapshot, workers=threads)
     own = names_here(order.patterns, has_all=shard == shards.n_shards - 1)
     patterns = order.patterns.part(own)
     if shard == shards.n_shards - 1:
         asked = {name: columns_of_all(order.patterns, name) for name in patterns.by_stream}
         schemas = {name: pa.schema([schemas[name].field(one) for one in columns]) for name, columns in asked.items()}
-        return StreamRecogniser(patterns, schemas, shards.episodes, snapshot)
+        return StreamRecogniser(patterns, schemas, shards.episodes, snapshot, workers=shards.threads)
     return StreamRecogniser(patterns, schemas, shards.episodes, snapshot, order.patterns)
 
 

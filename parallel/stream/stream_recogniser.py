@@ -33,10 +33,11 @@ class StreamRecogniser:
         snapshot: Snapshot | None,
         whole: Patterns | None = None,
         counted: Collection[str] | None = None,
+        workers: int = 1,
     ) -> None:
         saved = None if snapshot is None else snapshot.saved
         self.inner = Recogniser(
-            patterns, order="arrival", episodes=episodes, saved=saved, whole=whole, counted=counted
+            patterns, order="arrival", episodes=episodes, saved=saved, whole=whole, counted=counted, workers=workers
         )
         # Binds the patterns to the types of the events, also where no events come at first.
         self.streams: dict[str, StreamOperator] = {}

@@ -10,6 +10,7 @@ numbers here; `engine.pairs.operator` knows keys and columns.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,28 +91,48 @@ class Meetings:
         side: U8 = NO_SIDES,
         speed_m_s: F64 = NO_FLOATS,
         course: F64 = NO_FLOATS,
+        pool: ThreadPoolExecutor | None = None,
     ) -> Iterator[Met]:
         """The events of pairs among these rows, some at a time.
 
         Rows are in order; `rank[entity]` orders keys; `points` are the positions on the unit sphere, where they are
         known. The next `Met` overwrites the arrays of the last one. Slots of words that have ended are not reused
-        before `release`.
+        before `release`. With a `pool` the search for the next ones runs while the caller looks at these: it changes
+        nothing that a caller reads, but `pairs`, which may become longer.
         """
         if points is None:
             points = points_of(lon, lat)
         events = Events(entity, ts, lon, lat, points, speed_m_s, course, rank, side)
-        row = 0
-        while row < len(entity):
-            row, n_out = self._search.meet(row, events)
-            if n_out:
-                out = self._slots.out
-                yield Met(
-                    out.row[:n_out], out.slot[:n_out], out.a[:n_out], out.b[:n_out], out.m[:n_out], out.begins[:n_out]
-                )
-            needed = int(self._slots.counters[NEEDED])
-            if needed:
-                self._slots.make_for(needed)
+        found = self._one_by_one(events) if pool is None else self._ahead(events, pool)
+        yield from (met for met in found if len(met))
         self._since_sweep += len(entity)
+
+    def _one_by_one(self, events: Events) -> Iterator[Met]:
+        row = 0
+        while row < len(events.entity):
+            row, met = self._some(row, events)
+            yield met
+
+    def _ahead(self, events: Events, pool: ThreadPoolExecutor) -> Iterator[Met]:
+        row, end = 0, len(events.entity)
+        searching = pool.submit(self._some, row, events) if end else None
+        try:
+            while searching is not None:
+                row, met = searching.result()
+                searching = pool.submit(self._some, row, events) if row < end else None
+                yield met
+        finally:  # a caller that stops early must not be overtaken later
+            if searching is not None and not searching.cancel():
+                wait([searching])
+
+    def _some(self, row: int, events: Events) -> tuple[int, Met]:
+        """The row to continue from, and the events of pairs before it."""
+        row, n = self._search.meet(row, events)
+        out = self._slots.turn_out()
+        needed = int(self._slots.counters[NEEDED])
+        if needed:
+            self._slots.make_for(needed)
+        return row, Met(out.row[:n], out.slot[:n], out.a[:n], out.b[:n], out.m[:n], out.begins[:n])
 
     def settle(self, entity: I32) -> None:
         """Ends a batch: from now on its rows count as earlier ones."""

@@ -27,7 +27,7 @@ class Slots:
         self.free: I32 = np.zeros(0, dtype=np.int32)
         self.ended: I32 = np.zeros(0, dtype=np.int32)
         self.counters: I64 = np.zeros(4 + n_more, dtype=np.int64)
-        self.out = make_out(OUT_ROOM)
+        self.out, self._other_out = make_out(OUT_ROOM), make_out(OUT_ROOM)
         self.make(LEAST_SLOTS)
 
     def make(self, size: int) -> None:
@@ -47,6 +47,11 @@ class Slots:
             self.out = make_out(2 * needed)
         if needed > self.counters[FREE]:
             self.make(with_room(len(self.pairs) + max(needed, LEAST_SLOTS)))
+
+    def turn_out(self) -> Out:
+        """The room that a search has written to; the next one writes to another, while a reader is still at this."""
+        self.out, self._other_out = self._other_out, self.out
+        return self._other_out
 
     def live(self) -> I32:
         """The slots whose word continues."""

@@ -135,7 +135,7 @@ class PairWords:
         closed: list[Episode] = []
         for met in self.meetings.meet(
             events.entity, events.ts, events.lon, events.lat, events.rank, points=events.points,
-            side=events.side, speed_m_s=events.speed_m_s, course=events.course,
+            side=events.side, speed_m_s=events.speed_m_s, course=events.course, pool=pool,
         ):  # fmt: skip
             ranked = met if self.part != "between" else _ranked(met, events)
             own = ranked if self.owns is None else self._owned(ranked, events, self.owns)
