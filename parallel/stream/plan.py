@@ -185,12 +185,12 @@ def _clocked(
 
 def make_frame(spark: SparkSession, options: SourceOptions) -> DataFrame:
     """The stream as parcels of detections, rows set aside, and counts."""
+    from wayeb_py.parallel.spark.task_slots import count_cores_of_one  # for start-up time
     from wayeb_py.parallel.stream.shard_operator import (  # for start-up time
         ShardPatterns,
         ShardQuery,
         recognise_by_shard,
     )
-    from wayeb_py.parallel.spark.task_slots import count_cores_of_one  # for start-up time
     from wayeb_py.parallel.stream.source import SOURCE, StreamSource  # for start-up time
 
     spark.dataSource.register(StreamSource)

@@ -278,8 +278,8 @@ def _followed(recogniser: StreamRecogniser, spoke_s: Mapping[str, int], now: Epo
         yield recogniser.inner.follow(own, away, name)
 
 
-# Some events of a stream and a partition, or how far the task got that read them. The stream is named where the file has
-# several, the partition where a clock has to know it.
+# Some events of a stream and a partition, or how far the task got that read them. The stream is named where the file
+# has several, the partition where a clock has to know it.
 _Fed = tuple[str | None, str | None, pa.RecordBatch | None, Fraction | None]
 
 

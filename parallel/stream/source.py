@@ -54,7 +54,7 @@ class SourceOptions:
     readers: int = 0  # tasks that pack a batch, whatever the log's partitions; 0: one for each partition
     gauge: GaugeOptions | None = None  # where it notes for how long the log waited
     has_all: bool = False  # whether the last shard has all events, and the others have them by entity
-    by_file: bool = False  # whether many events lie in files on their way to the shards
+    passed_bytes: int | None = None  # the events that a task sends to shards through Spark; others by file; None: all
     clocked: bool = False  # whether a clock over the log's partitions has to know which of them are silent
 
     def encode(self) -> str:
@@ -192,8 +192,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         context, spec, shards = self._options.context, partition.spec, self._options.shards
         if shards:
             parcels = pack_range(context, spec, shards, self._options.has_all)
-            if self._options.by_file:
-                parcels = Overflow(context.folder).sort_out(parcels)
+            if self._options.passed_bytes is not None:
+                parcels = Overflow(context.folder).sort_out(parcels, self._options.passed_bytes)
         else:
             parcels = Overflow(context.folder).sort_out(recognise_range(context, spec))
         for parcel in parcels:

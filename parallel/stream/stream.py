@@ -41,7 +41,7 @@ from wayeb_py.parallel.stream.plan import Asked, StreamPlan, make_frame, plan_st
 from wayeb_py.parallel.stream.source import SourceOptions
 from wayeb_py.parallel.stream.task import StreamContext
 from wayeb_py.parallel.wire.output_schema import output_schema, refuse_no_stream, refuse_service, written_schema
-from wayeb_py.parallel.wire.overflow import Overflow
+from wayeb_py.parallel.wire.overflow import Overflow, bytes_passed_by_readers
 from wayeb_py.patterns import Patterns
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def stream(
             has_all=plan.has_all,
             readers=plan.n_readers if plan.n_shards else 0,
             gauge=gauge,
-            by_file=master.startswith("local"),
+            passed_bytes=bytes_passed_by_readers(master),
             clocked=bool(patterns.clocked),
         )
         columns = written_schema(patterns, output_schema(patterns, schema, episodes))

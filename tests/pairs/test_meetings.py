@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 import random
+import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given
 from hypothesis import settings as h_settings
 
 from tests.oracle_several import Pairing, Sent, pairs_of, words_of_pair
 from tests.pairs.scenes import STREAM, Arrays, Scene, arrays_of, make_scene, scenes
 from tests.strategies import examples
+from wayeb_py.pairs import slots
+from wayeb_py.pairs.events import Events
 from wayeb_py.pairs.meetings import Meetings
 
 Found = dict[tuple[Any, ...], float]
@@ -40,7 +44,9 @@ def are_equal(found: Found, wanted: Found) -> bool:
     )
 
 
-def met(scene: Scene, arrays: Arrays, cuts: list[int], keep: bool = True) -> Found:
+def met(
+    scene: Scene, arrays: Arrays, cuts: list[int], keep: bool = True, pool: ThreadPoolExecutor | None = None
+) -> Found:
     """The same by the grid, batch by batch; between two batches it is saved and restored unless it is kept."""
     pairing = scene.pairing
 
@@ -60,7 +66,7 @@ def met(scene: Scene, arrays: Arrays, cuts: list[int], keep: bool = True) -> Fou
         entity = arrays.entity[at]
         for some in meetings.meet(
             entity, arrays.ts[at], arrays.lon[at], arrays.lat[at], arrays.rank, side=arrays.side,
-            speed_m_s=arrays.speed[at], course=arrays.course[at],
+            speed_m_s=arrays.speed[at], course=arrays.course[at], pool=pool,
         ):  # fmt: skip
             for row, slot, a, b, away_m, begins in zip(
                 some.row.tolist(), some.slot.tolist(), some.a_row.tolist(), some.b_row.tolist(),
@@ -98,6 +104,51 @@ def test_the_grid_finds_the_events_of_all_pairs(scene: Scene) -> None:
     cuts = sorted(dice.randrange(len(arrays.entity) + 1) for _ in range(dice.randint(1, 6)))
     assert are_equal(met(scene, arrays, cuts), wanted)
     assert are_equal(met(scene, arrays, cuts, keep=False), wanted)
+
+
+@given(scenes())
+@h_settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_search_ahead_in_another_thread_finds_the_same(monkeypatch: pytest.MonkeyPatch, scene: Scene) -> None:
+    monkeypatch.setattr(slots, "OUT_ROOM", 3)  # a few events of pairs at a time, and more room where one has more
+    arrays = arrays_of(scene)
+    with ThreadPoolExecutor(1) as pool:
+        found = met(scene, arrays, [len(arrays.entity) // 2], pool=pool)
+    assert are_equal(found, expected(scene, arrays))
+
+
+@pytest.mark.parametrize("projected", [False, True])
+def test_a_search_ahead_goes_one_step_ahead_and_ends_with_its_caller(
+    monkeypatch: pytest.MonkeyPatch, projected: bool
+) -> None:
+    monkeypatch.setattr(slots, "OUT_ROOM", 8)
+    n = 400
+    meetings = Meetings(1_000.0, 600, 1, projected=projected)
+    meetings.grow(2)
+    entity, ts, ranks = np.arange(n, dtype=np.int32) % 2, np.arange(n, dtype=np.int64), np.arange(2, dtype=np.int64)
+    lon, lat, still = np.full(n, 5.0), np.full(n, 50.0), np.zeros(n)
+    rows: list[int] = []
+    begun: list[int] = []
+    search = meetings._search.meet
+
+    def noted(row: int, events: Events) -> tuple[int, int]:
+        begun.append(row)
+        return search(row, events)
+
+    monkeypatch.setattr(meetings._search, "meet", noted)
+    with ThreadPoolExecutor(1) as pool:
+        searching = meetings.meet(entity, ts, lon, lat, ranks, speed_m_s=still, course=still, pool=pool)
+        for nth, some in enumerate(searching, 1):
+            time.sleep(0.01)  # the search ahead has time to write where these are, if it did
+            rows += some.row.tolist()
+            if nth == 5:
+                break
+        assert len(begun) <= 6
+        searching.close()  # type: ignore[attr-defined]
+        n_begun = len(begun)
+        pool.submit(int).result()
+        assert len(begun) == n_begun
+    assert rows == list(range(1, 1 + len(rows)))
+    assert len(rows) >= 20
 
 
 def test_random_scenes_hold_what_they_should_test() -> None:

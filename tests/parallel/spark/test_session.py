@@ -91,6 +91,27 @@ def test_loading_for_workers_starts_no_thread() -> None:
     assert ran.stdout.split() == ["1"], ran.stderr
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc")
+def test_workers_keep_what_tasks_free_unless_the_environment_says_otherwise() -> None:
+    program = (
+        "from wayeb_py.parallel.spark.worker_daemon import load\nload()\nimport numpy as np, pyarrow, resource\n"
+        "def churn(): [np.ones(3_000_000) for _ in range(4)]\n"
+        "for _ in range(5): churn()\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
+        "for _ in range(20): churn()\n"
+        "print(pyarrow.default_memory_pool().backend_name, resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)"
+    )
+    found = []
+    for more in ({}, {"MALLOC_ARENA_MAX": "4"}):
+        environment = os.environ | more
+        ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, env=environment)
+        assert ran.returncode == 0, ran.stderr
+        found.append(ran.stdout.split())
+    assert found[0][0] == "system"
+    assert int(found[0][1]) < 200
+    assert found[1][0] != "system"
+
+
 def test_a_local_session_listens_on_loopback_alone_at_ephemeral_ports(spark: SparkSession) -> None:
     conf = spark.sparkContext.getConf()
     assert conf.get("spark.driver.host") == conf.get("spark.driver.bindAddress") == "127.0.0.1"

@@ -34,6 +34,23 @@ def test_settings_tell_how_many_tasks_run_at_a_time(settings: Mapping[str, str],
 
 
 @pytest.mark.parametrize(
+    ("master", "settings", "n_cores"),
+    [
+        ("local[3]", {"spark.executor.cores": "8"}, 3),
+        ("spark://h:7077", {"spark.executor.cores": "8"}, 8),
+        ("local-cluster[2,4,2048]", {"spark.executor.cores": "4"}, 4),
+        ("spark://h:7077", {}, 1),
+    ],
+)
+def test_a_task_that_others_wait_for_has_the_cores_of_its_executor(
+    master: str, settings: Mapping[str, str], n_cores: int
+) -> None:
+    conf = SimpleNamespace(getAll=lambda: list(settings.items()))
+    context: Any = SimpleNamespace(master=master, defaultParallelism=3, getConf=lambda: conf)
+    assert task_slots.count_cores_of_one(context) == n_cores
+
+
+@pytest.mark.parametrize(
     ("arrivals", "n_cores", "until_s"),
     [
         ([(3.0, (1, 4)), (3.5, (2, 8)), (4.0, (3, 12))], 12, 5.0),

@@ -100,6 +100,20 @@ def test_a_task_that_finds_little_writes_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_events_that_lie_in_files_are_fetched_by_the_shard(tmp_path: Path) -> None:
+    parcels = [Parcel("events", 0, number, bytes([number]) * 100) for number in range(3)]
+    parcels += [Parcel("epoch", 1, 0, b"[]"), Parcel("aside", 0, 0, b"x" * 50), Parcel("counts", 0, 0, b"{}")]
+    passed = list(Overflow(tmp_path).sort_out(iter(parcels), 150))
+    assert [parcel.kind for parcel in passed] == ["events", "elsewhere", "elsewhere", "epoch", "elsewhere", "counts"]
+    fetched = [Overflow(tmp_path).fetch(parcel, "events") for parcel in passed]
+    assert fetched == [*parcels[:4], passed[4], parcels[5]], "the driver reads what is set aside"
+
+
+def test_readers_pass_all_events_through_spark_where_machines_are_many() -> None:
+    assert overflow.bytes_passed_by_readers("spark://there:7077") is None
+    assert overflow.bytes_passed_by_readers("local[4]") == overflow.PASSED_BYTES
+
+
 def test_what_killed_tasks_left_behind_goes_at_the_next_start(tmp_path: Path, small: None) -> None:
     left = tmp_path / "checkpoint" / "overflow" / "0-beef.parcels"
     left.parent.mkdir(parents=True)

@@ -52,6 +52,8 @@ from wayeb_py.parallel.stream.shard_packing import ShardPacker
 from wayeb_py.parallel.stream.source import SourceOptions, StreamReader
 from wayeb_py.parallel.stream.stream import stream
 from wayeb_py.parallel.stream.task import StreamContext
+from wayeb_py.parallel.wire import overflow, packer
+from wayeb_py.parallel.wire.overflow import Overflow
 from wayeb_py.parallel.wire.parcel import Parcel, from_batch, unpack, unpack_lines
 from wayeb_py.patterns import Patterns
 
@@ -311,6 +313,33 @@ def test_the_clock_does_not_wait_for_a_partition_that_is_away(patterns: Patterns
     assert Counter(row["pattern"] for row in shard.rows)["Gone"] == 2
 
 
+def test_the_partition_that_the_clock_waits_for_is_fed_next(
+    patterns: Patterns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packer, "OPENED_ROWS", 1)
+    shard = Shard(patterns, ["0", "1", "2"], random.Random(3))
+    fed: list[tuple[str | None, int]] = []
+    feed = wayeb_py.Recogniser.feed
+
+    def noted(
+        self: wayeb_py.Recogniser, batch: pa.RecordBatch, stream: str | None = None, partition: str | None = None
+    ) -> wayeb_py.Detections:
+        fed.append((partition, batch["t"][-1].as_py()))
+        return feed(self, batch, stream, partition)
+
+    monkeypatch.setattr(wayeb_py.Recogniser, "feed", noted)
+    times = {"0": range(100, 200, 5), "1": [*range(101, 120), 199], "2": range(80, 200, 40)}
+    shard.take({name: [Event(3 + int(name), t, 1.0, 0.0) for t in own] for name, own in times.items()})
+    reached = dict.fromkeys(times, 0)
+    for partition, last in fed:
+        assert partition is not None
+        waiting = {name: reached[name] for name, own in times.items() if reached[name] < max(own)}
+        assert waiting[partition] == min(waiting.values()), fed
+        reached[partition] = last
+    assert reached == {name: max(own) for name, own in times.items()}
+    assert len(fed) > len(times), "two tasks read each"
+
+
 @pytest.mark.parametrize("by_entity", [0, 2])
 def test_the_others_keep_their_state_when_a_rule_changes(folder: Path, patterns: Patterns, by_entity: int) -> None:
     (folder / "changed.sre").write_text(STREAM % f"lateness {LATENESS} s " + PATTERNS.replace("b.v < 3", "b.v < 0"))
@@ -392,12 +421,26 @@ def run(spark: SparkSession, patterns: Patterns, folder: Path, said: list[str], 
 
 
 @pytest.mark.parametrize(
-    ("workers", "shards"),
-    [(None, ": 4 readers, 1 shard"), (2, "and 4 of 6 share their entity: 4 readers, 4 shards by entity and one that")],
+    ("workers", "shards", "by_file"),
+    [
+        (None, ": 4 readers, 1 shard", False),
+        (None, ": 4 readers, 1 shard", True),
+        (2, "and 4 of 6 share their entity: 4 readers, 4 shards by entity and one that", True),
+    ],
 )
 def test_a_folder_of_partitions_in_batches_and_restarts(
-    spark: SparkSession, patterns: Patterns, in_order: Patterns, tmp_path: Path, workers: int | None, shards: str
-) -> None:
+    spark: SparkSession, patterns: Patterns, in_order: Patterns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    workers: int | None, shards: str, by_file: bool,
+) -> None:  # fmt: skip
+    if by_file:
+        monkeypatch.setattr(overflow, "PASSED_BYTES", 0)
+    n_files, clear = [], Overflow.clear
+
+    def noted(self: Overflow) -> None:
+        n_files.append(len(list(self.folder.glob("*"))))
+        clear(self)
+
+    monkeypatch.setattr(Overflow, "clear", noted)
     partitions, events = ["0", "1", "2"], make_events(240, 11)
     said: list[str] = []
     write(tmp_path / "events", 0, events[:150], partitions)
@@ -414,7 +457,9 @@ def test_a_folder_of_partitions_in_batches_and_restarts(
     assert expected.late_for_clock > 5
     assert Counter(map(plain, pq.read_table(tmp_path / "out").to_pylist())) == expected.found
     assert sum(one.late_for_clock for one in summaries) == expected.late_for_clock
+    assert (max(n_files) >= 4) == by_file, n_files
     summaries.append(run(spark, patterns, tmp_path, said, final=True))
+    assert not list((tmp_path / "checkpoint" / "overflow").glob("*"))
     found = pq.read_table(tmp_path / "out")
     assert Counter(map(plain, found.to_pylist())) == answer(patterns, in_order, logs, final=True).found
     assert len(set(found[DETECTION_ID].to_pylist())) == len(found)
