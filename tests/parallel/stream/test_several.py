@@ -10,7 +10,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.recovery.pattern_versions import keep_version
 from wayeb_py.parallel.recovery.snapshots import Epoch
 from wayeb_py.parallel.sinks.sinks import ParquetSink
+from wayeb_py.parallel.stream import shard_operator
 from wayeb_py.parallel.stream.shard_operator import (
     PackedFrom,
     ShardPatterns,
@@ -51,6 +52,7 @@ from wayeb_py.parallel.stream.shard_operator import (
 from wayeb_py.parallel.stream.shard_packing import ShardPacker
 from wayeb_py.parallel.stream.source import SourceOptions, StreamReader
 from wayeb_py.parallel.stream.stream import stream
+from wayeb_py.parallel.stream.stream_recogniser import StreamRecogniser
 from wayeb_py.parallel.stream.task import StreamContext
 from wayeb_py.parallel.wire import overflow, packer
 from wayeb_py.parallel.wire.overflow import Overflow
@@ -311,6 +313,26 @@ def test_the_clock_does_not_wait_for_a_partition_that_is_away(patterns: Patterns
     assert Counter(row["pattern"] for row in shard.rows)["Gone"] == 1, "195 is not known to be followed by a silence"
     shard.take({"0": [Event(3, 401, 1.0, 0.0)], "1": []}, Epoch(tick=1063), clock_s=1100)
     assert Counter(row["pattern"] for row in shard.rows)["Gone"] == 2
+
+
+@pytest.mark.parametrize("by_entity", [0, 2])
+def test_the_shard_that_has_all_events_uses_all_cores(
+    patterns: Patterns, monkeypatch: pytest.MonkeyPatch, by_entity: int
+) -> None:
+    n_threads: list[int] = []
+
+    def noted(*given: Any, workers: int = 1) -> StreamRecogniser:
+        n_threads.append(workers)
+        return StreamRecogniser(*given, workers=workers)
+
+    monkeypatch.setattr(shard_operator, "StreamRecogniser", noted)
+    shard = Shard(patterns, ["0"], random.Random(1), by_entity)
+    shard.query = replace(shard.query, threads=3)
+    meeting = [Event(1 + n % 2, 100 + n, 1.0, 0.0) for n in range(40)]
+    shard.take({"0": meeting})
+    assert n_threads == [1] * by_entity + [3]
+    found = {row["ts"] for row in shard.rows if row["pattern"] == "Meet"}
+    assert found == set(range(102, 139 - LATENESS)), "the same as with one"
 
 
 def test_the_partition_that_the_clock_waits_for_is_fed_next(

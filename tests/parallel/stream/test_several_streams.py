@@ -245,8 +245,8 @@ def test_the_clock_does_not_wait_for_a_stream_that_is_away(patterns: Patterns) -
 def test_a_recogniser_lives_on_only_with_its_own_state(patterns: Patterns, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[StreamRecogniser] = []
 
-    def make(*given: Any) -> StreamRecogniser:
-        made.append(StreamRecogniser(*given))
+    def make(*given: Any, **more: Any) -> StreamRecogniser:
+        made.append(StreamRecogniser(*given, **more))
         return made[-1]
 
     monkeypatch.setattr(shard_operator, "StreamRecogniser", make)
