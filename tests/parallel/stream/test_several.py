@@ -321,9 +321,9 @@ def test_the_shard_that_has_all_events_uses_all_cores(
 ) -> None:
     n_threads: list[int] = []
 
-    def noted(*given: Any, workers: int = 1) -> StreamRecogniser:
-        n_threads.append(workers)
-        return StreamRecogniser(*given, workers=workers)
+    def noted(*given: Any, **more: Any) -> StreamRecogniser:
+        n_threads.append(more.get("workers", 1))
+        return StreamRecogniser(*given, **more)
 
     monkeypatch.setattr(shard_operator, "StreamRecogniser", noted)
     shard = Shard(patterns, ["0"], random.Random(1), by_entity)
