@@ -10,7 +10,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,6 @@ from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.recovery.pattern_versions import keep_version
 from wayeb_py.parallel.recovery.snapshots import Epoch
 from wayeb_py.parallel.sinks.sinks import ParquetSink
-from wayeb_py.parallel.stream import shard_operator
 from wayeb_py.parallel.stream.shard_operator import (
     PackedFrom,
     ShardPatterns,
@@ -52,9 +51,8 @@ from wayeb_py.parallel.stream.shard_operator import (
 from wayeb_py.parallel.stream.shard_packing import ShardPacker
 from wayeb_py.parallel.stream.source import SourceOptions, StreamReader
 from wayeb_py.parallel.stream.stream import stream
-from wayeb_py.parallel.stream.stream_recogniser import StreamRecogniser
 from wayeb_py.parallel.stream.task import StreamContext
-from wayeb_py.parallel.wire import overflow, packer
+from wayeb_py.parallel.wire import overflow
 from wayeb_py.parallel.wire.overflow import Overflow
 from wayeb_py.parallel.wire.parcel import Parcel, from_batch, unpack, unpack_lines
 from wayeb_py.patterns import Patterns
@@ -313,53 +311,6 @@ def test_the_clock_does_not_wait_for_a_partition_that_is_away(patterns: Patterns
     assert Counter(row["pattern"] for row in shard.rows)["Gone"] == 1, "195 is not known to be followed by a silence"
     shard.take({"0": [Event(3, 401, 1.0, 0.0)], "1": []}, Epoch(tick=1063), clock_s=1100)
     assert Counter(row["pattern"] for row in shard.rows)["Gone"] == 2
-
-
-@pytest.mark.parametrize("by_entity", [0, 2])
-def test_the_shard_that_has_all_events_uses_all_cores(
-    patterns: Patterns, monkeypatch: pytest.MonkeyPatch, by_entity: int
-) -> None:
-    n_threads: list[int] = []
-
-    def noted(*given: Any, **more: Any) -> StreamRecogniser:
-        n_threads.append(more.get("workers", 1))
-        return StreamRecogniser(*given, **more)
-
-    monkeypatch.setattr(shard_operator, "StreamRecogniser", noted)
-    shard = Shard(patterns, ["0"], random.Random(1), by_entity)
-    shard.query = replace(shard.query, threads=3)
-    meeting = [Event(1 + n % 2, 100 + n, 1.0, 0.0) for n in range(40)]
-    shard.take({"0": meeting})
-    assert n_threads == [1] * by_entity + [3]
-    found = {row["ts"] for row in shard.rows if row["pattern"] == "Meet"}
-    assert found == set(range(102, 139 - LATENESS)), "the same as with one"
-
-
-def test_the_partition_that_the_clock_waits_for_is_fed_next(
-    patterns: Patterns, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(packer, "OPENED_ROWS", 1)
-    shard = Shard(patterns, ["0", "1", "2"], random.Random(3))
-    fed: list[tuple[str | None, int]] = []
-    feed = wayeb_py.Recogniser.feed
-
-    def noted(
-        self: wayeb_py.Recogniser, batch: pa.RecordBatch, stream: str | None = None, partition: str | None = None
-    ) -> wayeb_py.Detections:
-        fed.append((partition, batch["t"][-1].as_py()))
-        return feed(self, batch, stream, partition)
-
-    monkeypatch.setattr(wayeb_py.Recogniser, "feed", noted)
-    times = {"0": range(100, 200, 5), "1": [*range(101, 120), 199], "2": range(80, 200, 40)}
-    shard.take({name: [Event(3 + int(name), t, 1.0, 0.0) for t in own] for name, own in times.items()})
-    reached = dict.fromkeys(times, 0)
-    for partition, last in fed:
-        assert partition is not None
-        waiting = {name: reached[name] for name, own in times.items() if reached[name] < max(own)}
-        assert waiting[partition] == min(waiting.values()), fed
-        reached[partition] = last
-    assert reached == {name: max(own) for name, own in times.items()}
-    assert len(fed) > len(times), "two tasks read each"
 
 
 @pytest.mark.parametrize("by_entity", [0, 2])
