@@ -240,7 +240,8 @@ def times_of(
         whole = _rescaled(ticks, ticks_per_s, TICKS_PER_S[unit] * 10**type_.scale)
         exact = [Decimal(tick).scaleb(-type_.scale) for tick in whole.tolist()]
         return pa.array(exact, type_, mask=missing)
-    return pa.array(_rescaled(ticks, ticks_per_s, TICKS_PER_S[unit]), pa.int64(), mask=missing).cast(type_)
+    whole = pa.array(_rescaled(ticks, ticks_per_s, TICKS_PER_S[unit]), pa.int64(), mask=missing)
+    return whole if type_ == whole.type else whole.cast(type_)
 
 
 def _rescaled(ticks: npt.NDArray[np.int64], per_s: int, wanted_per_s: int) -> npt.NDArray[np.int64]:

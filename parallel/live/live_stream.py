@@ -139,6 +139,7 @@ def live_stream(
             sys.setswitchinterval(switch_s)
             if committer is not None:
                 committer.close()
+            ledger.close()
             if writer is not None:
                 writer.close()
             log.close()

@@ -12,13 +12,16 @@ import pyarrow as pa
 
 from wayeb_py.engine.few import ROOM
 from wayeb_py.engine.recogniser import Recogniser
+from wayeb_py.files.kernels import scan_json
+from wayeb_py.kernels.compiled import load_kernels_of
 from wayeb_py.patterns import Patterns
 
 N = ROOM + 8  # more events than the path for a few takes
 
 
 def warm(patterns: Patterns, schemas: Mapping[str, pa.Schema]) -> None:
-    """Loads what patterns need; does nothing where they call a user's functions, whose calls may count."""
+    """Loads what reading lines needs, and patterns, unless they call a user's functions, whose calls may count."""
+    load_kernels_of(scan_json.__name__)
     if patterns.functions:
         return
     recogniser = Recogniser(patterns, saves=False, listens=False)

@@ -6,6 +6,7 @@ at most one and a half times the state.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -90,8 +91,16 @@ class SnapshotKeeper:
         self.put(snapshots, group, partition, point)
         self.recogniser.settle()
 
-    def put(self, snapshots: Snapshots, group: int, partition: str, point: SnapshotPoint) -> None:
-        """As `write`, where the recogniser continues meanwhile and was settled when the snapshot was prepared."""
+    def put(
+        self,
+        snapshots: Snapshots,
+        group: int,
+        partition: str,
+        point: SnapshotPoint,
+        pause: Callable[[], None] = lambda: None,
+    ) -> None:
+        """As `write`, where the recogniser continues meanwhile and was settled when the snapshot was prepared; pauses
+        after it."""
         if self._changes is not None:
             assert self.kept is not None
             snapshots.write_changes(group, partition, point, Changed(self.kept.root, self.kept.at, self._changes))
@@ -101,3 +110,4 @@ class SnapshotKeeper:
             root = snapshots.write(group, partition, point, self._whole)
             self.kept = SnapshotHistory(root, point, len(self._whole.saved), self._n_entities)
         self._changes = self._whole = None
+        pause()

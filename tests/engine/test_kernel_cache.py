@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import wayeb_py
 from wayeb_py.kernels import cache as kernel_cache
 
 NOBODY = 65534
@@ -109,6 +111,18 @@ def test_an_edit_compiles_again_what_may_hold_the_edited_code(shared: Path, monk
     kernel_cache.kernel_source.cache_clear()
     after = [kernel_cache.kernel_source(module) for module in modules]
     assert [was == now for was, now in zip(before, after, strict=True)] == [False, False, True]
+
+
+def test_every_module_that_declares_kernels_is_compiled_at_installation() -> None:
+    """One that is not would be compiled by the first run that needs it: a live stream stood still for ten seconds."""
+    package = Path(wayeb_py.__file__).parent
+    declaring = {
+        ".".join(["wayeb_py", *path.relative_to(package).with_suffix("").parts])
+        for path in package.rglob("*.py")
+        if "__pycache__" not in path.parts and re.search(r"^@_?kernel\(", path.read_text(), re.MULTILINE)
+    }
+    assert len(declaring) > 20
+    assert declaring <= {*kernel_cache.kernel_modules()}
 
 
 def test_what_kernels_import_of_us_is_known_to_the_cache() -> None:

@@ -20,7 +20,7 @@ from tests.cases import KEY, TIME
 from tests.engine.test_properties import SCHEMA, Scene, scenes
 from tests.strategies import ALL_ATOMS, PLAIN_ATOMS, examples
 from wayeb_py.clock import Clock
-from wayeb_py.engine.priority_levels.decisions import Decision, Decisions, Made
+from wayeb_py.engine.priority_levels.decisions import Decision, Decisions, Made, StaleFound, made_of, made_to_json
 from wayeb_py.engine.priority_levels.leveled_recogniser import Left, LeveledRecogniser
 from wayeb_py.engine.priority_levels.slice_sizes import SliceSizes
 from wayeb_py.engine.recogniser import Recogniser
@@ -146,7 +146,7 @@ def test_what_changes_nothing_is_no_gap(scene: Scene, data: st.DataObject) -> No
 
 def test_an_event_that_changes_nothing_is_passed_over_before_any_is_shed() -> None:
     # Both have waited too long: between the two events of the match nothing is lost, elsewhere a first one is.
-    source = STREAM + 'pattern A := @((x = 1), (x = 2)) shed after 1 s\n'
+    source = STREAM + "pattern A := @((x = 1), (x = 2)) shed after 1 s\n"
     hand = Hand()
     recogniser = LeveledRecogniser(wayeb_py.compile(source), clock=hand.clock)
     recogniser.arrive(events((1, 1, 1.0)))
@@ -171,11 +171,27 @@ def test_what_was_decided_can_be_decided_again(scene: Scene, data: st.DataObject
     source = with_clauses(scene.job().source.replace("dedupe", ""), clauses).replace("{", "{ replace", 1)
     patterns, hand = wayeb_py.compile(source, longest=scene.longest), Hand()
     left, decisions = run(LeveledRecogniser(patterns, clock=hand.clock), scene, data.draw, hand)
-    kept = Decisions.from_json([one.to_json() for one in decisions])
+    kept = Decisions.from_json(made_to_json(decisions))
     later = Hand()
     later.pass_time(1e9)
     again, _ = run(LeveledRecogniser(patterns, decided=kept, clock=later.clock), scene, data.draw, later)
     assert sorted(rows_of(again), key=repr) == sorted(rows_of(left), key=repr)
+
+
+def test_decisions_are_kept_in_few_words_and_those_of_an_earlier_release_are_read() -> None:
+    made: list[Made] = [
+        Decision("shed", "0", 1, 3, 4), Decision("shed", "0", 1, 7, 9), StaleFound(0, ("a", "b")),
+        Decision("shed", "0", 1, 9, 10), Decision("replace", "0", -1, 2, 3),
+    ]  # fmt: skip
+    kept = [
+        ["shed", "0", 1, [3, 4, 7, 9]],
+        ["stale", 0, ["a", "b"]],
+        ["shed", "0", 1, [9, 10]],
+        ["replace", "0", -1, [2, 3]],
+    ]
+    assert made_to_json(made) == kept
+    assert made_of(kept) == made
+    assert made_of([["shed", "0", 1, 3, 4], ["stale", 0, ["a"]]]) == [made[0], StaleFound(0, ("a",))]
 
 
 STREAM = "stream s { key id time ts in s attr x number }\n"

@@ -286,6 +286,10 @@ class EntityRecogniser(OrderedRecogniser):
         kept."""
         return None if self._changes is None else self._changes.save(self._remembered())
 
+    def _note_saved(self, header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
+        if self._changes is not None:
+            self._changes.saved(header, arrays)
+
     @property
     def n_kept(self) -> int | None:
         """How many entities there were when the state was kept; None where no changes are noted."""

@@ -144,7 +144,10 @@ class OrderedRecogniser:
         remembered = self._remembered()
         if remembered is None or (not len(remembered.binding.entities) and _has_unknown(remembered.binding.schema)):
             return self._saved or b""
-        return state.save(remembered)
+        return state.save(remembered, self._note_saved)
+
+    def _note_saved(self, header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
+        """Does nothing: only a recogniser of arriving events notes changes."""
 
     def _remembered(self) -> RecogniserState | None:
         if self._binding is None:

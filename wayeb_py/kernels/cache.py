@@ -38,8 +38,8 @@ _IMPORTED = re.compile(r"^(?:from|import) (wayeb_py[\w.]*)", re.MULTILINE)
 
 def kernel_modules() -> list[str]:
     """The names of all modules with kernels, also in a zip."""
-    folders = (("kernels",), ("kernels", "few"), ("spatial", "kernels"), ("rules", "kernels"), ("matches", "kernels"))
-    ours = [name for folder in folders for name in _modules_of(*folder)]
+    within = (("kernels", "few"), *((stage, "kernels") for stage in ("files", "spatial", "rules", "matches")))
+    ours = [name for folder in (("kernels",), *within) for name in _modules_of(*folder)]
     others = [*_modules_of("pairs"), *_modules_of("forecast")]
     return sorted({*ours, *(name for name in others if name.endswith("kernels"))} - {__name__})
 

@@ -3,10 +3,10 @@ memory.
 
 A sender on the other core sends events of the fleet as NDJSON when they are due; the stream has no journal and writes
 detections to standard output. A latency is from the moment when a line was sent, or, where the stream made the sender
-wait, was due, until the line of a detection that it completes arrives. Resident memory is that of the process at the
-end. A second run goes by the processor time of this process, which other processes do not disturb:
-`benchmarks/loads/simulated_station.py`. A third has a process in the stream's place that only answers
-(`benchmarks/loads/answering.py`): its latency is the machine's.
+wait, was due, until the line of a detection that it completes arrives. At the rate that is judged it runs several
+times, and the median counts. Resident memory is that of the process at the end. Another run goes by the processor time
+of this process, which other processes do not disturb: `benchmarks/loads/simulated_station.py`. A last one has a process
+in the stream's place that only answers (`benchmarks/loads/answering.py`): its latency is the machine's.
 
 Analysis: an event waits for the events before it that are being read, recognised and written, a millisecond or two; at
 higher rates these come in larger portions, which cost less an event.
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ USUAL = (1_000, 10_000, 50_000, 100_000)
 RATES = {"quick": (10_000, 100_000), "usual": USUAL, "full": (*USUAL, 200_000)}
 SECONDS = {"quick": (3.0, 2.0), "usual": (5.0, 15.0), "full": (5.0, 60.0)}  # that do not count, and that do
 JUDGED = 100_000
+ROUNDS = {"quick": 1, "usual": 5, "full": 5}  # over TCP at the judged rate; the median counts
 FOUND = re.compile(rb'"pattern": ?"(\w+)".*?"number": ?(\d+)')
 MOST_MS, MOST_MB = 10.0, 200.0
 N_FLEET = {"quick": 500_000, "usual": 2_000_000, "full": 20_000_000}
@@ -70,6 +72,22 @@ def found_in(lines: list[tuple[float, bytes]]) -> list[tuple[str, int, float]]:
     return [(match[1].decode(), int(match[2]), came_s) for came_s, match in told]
 
 
+def latencies(
+    experiment: Experiment, lines: list[tuple[float, bytes]], starts_s: F64, known: list[tuple[str, int]], rate: int,
+    way: str, due_us: np.ndarray, warm_s: float,
+) -> F64:  # fmt: skip
+    """Checks what came out of a run, and returns how long each detection took after the time that does not count."""
+    found = found_in(lines)
+    reached = max((at for _, at, _ in found), default=-1)
+    same = sorted((name, at) for name, at, _ in found) == [one for one in known if one[1] <= reached]
+    experiment.check(f"{len(found):,} detections at {rate:,} lines/s {way}, as in a batch", same and len(found) > 0)
+    latency_s = np.array([came_s - starts_s[at] for _, at, came_s in found if due_us[at] >= 1e6 * warm_s])
+    if not len(latency_s):
+        experiment.note(f"{rate:,} lines/s {way}: nothing came out in time")
+        return np.array([due_us[-1] / 1e6])
+    return latency_s
+
+
 def add_rows(experiment: Experiment, rate: int, way: str, latency_s: F64) -> None:
     for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99)):
         value_ms = 1e3 * float(np.quantile(latency_s, share))
@@ -89,25 +107,28 @@ def main() -> None:
             due_us = (np.arange(n) * (1e6 / rate)).astype(np.int64)
             lines = render(events, due_us)
             in_process = simulate(text(), lines, Path(folder) / f"{rate}-simulated")
-            command, ports = station(text(), ["vehicles"], Path(folder) / str(rate))
             known = expected(events)
             first_us = int(due_us[min(at for _, at in known)])
-            run = drive(command, [lines], ports, n / rate, Path(folder) / str(rate), first_found_us=first_us)
-            ways = (("over TCP", run.lines, run.starts_s["vehicles"]), ("by processor time", in_process, due_us / 1e6))
-            for way, came, starts_s in ways:
-                found = found_in(came)
-                reached = max((at for _, at, _ in found), default=-1)
-                same = sorted((name, at) for name, at, _ in found) == [one for one in known if one[1] <= reached]
-                told = f"{len(found):,} detections at {rate:,} lines/s {way}, as in a batch"
-                experiment.check(told, same and len(found) > 0)
-                latency_s = np.array([came_s - starts_s[at] for _, at, came_s in found if due_us[at] >= 1e6 * warm_s])
-                if not len(latency_s):
-                    experiment.note(f"{rate:,} lines/s {way}: nothing came out in time")
-                    latency_s = np.array([warm_s + seconds])
-                add_rows(experiment, rate, way, latency_s)
-                if rate == JUDGED:
-                    p99 = 1e3 * float(np.quantile(latency_s, 0.99))
-                    experiment.bound(Bound(f"p99 at {rate:,} lines/s {way}", p99, MOST_MS, "at most", "ms"))
+            over_tcp: list[float] = []
+            for nth in range(ROUNDS[experiment.size] if rate == JUDGED else 1):
+                own = Path(folder) / f"{rate}-{nth}"
+                command, ports = station(text(), ["vehicles"], own)
+                run = drive(command, [lines], ports, n / rate, own, first_found_us=first_us)
+                latency_s = latencies(
+                    experiment, run.lines, run.starts_s["vehicles"], known, rate, "over TCP", due_us, warm_s
+                )
+                over_tcp.append(1e3 * float(np.quantile(latency_s, 0.99)))
+                if nth == 0:
+                    add_rows(experiment, rate, "over TCP", latency_s)
+            by_time = latencies(experiment, in_process, due_us / 1e6, known, rate, "by processor time", due_us, warm_s)
+            add_rows(experiment, rate, "by processor time", by_time)
+            if rate == JUDGED:
+                told = f"p99 at {rate:,} lines/s"
+                experiment.note(f"{told} over TCP by round, ms: {[round(one, 1) for one in over_tcp]}")
+                low, middle, high = min(over_tcp), statistics.median(over_tcp), max(over_tcp)
+                experiment.bound(Bound(f"{told} over TCP", middle, MOST_MS, "at most", "ms", low, high))
+                p99 = 1e3 * float(np.quantile(by_time, 0.99))
+                experiment.bound(Bound(f"{told} by processor time", p99, MOST_MS, "at most", "ms"))
             command, ports = answering("vehicles", Path(folder) / f"{rate}-answering")
             alone = drive(command, [lines], ports, n / rate, Path(folder) / f"{rate}-answering")
             add_rows(experiment, rate, "by the machine alone", answered(alone, "vehicles", warm_s))

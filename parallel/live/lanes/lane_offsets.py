@@ -1,7 +1,7 @@
 """How far each lane of a live stream has read becomes part of a batch's offset, and comes back.
 
     {"lanes": [{"names": ["Drifting"], "at": {"0": 1480}}], "from": {"0": [1200, 1190]}, "end": {"0": 1510},
-     "replaced": {"0": [[1490, 1491]]}, "decided": [["shed", "0", 1, 1300, 1400]]}
+     "replaced": {"0": [[1490, 1491]]}, "decided": [["shed", "0", 1, [1300, 1400]]]}
 
 Offsets count the rows of a log, unreadable ones among them; lanes count events. `from` is an offset and the number of
 its first event: a restart reads from there, since some lane has not taken what follows. `at` is the number of each
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from wayeb_py.engine.priority_levels.decisions import Made, made_of
+from wayeb_py.engine.priority_levels.decisions import Made, made_of, made_to_json
 
 Numbers = dict[str, int]  # of events, by source
 
@@ -42,7 +42,7 @@ class LaneOffsets:
         lanes = [{"names": list(names), "at": at} for names, at in zip(self.names, self.at, strict=True)]
         return {
             "lanes": lanes, "from": {source: list(place) for source, place in self.read_from.items()}, "end": self.end,
-            "replaced": self.replaced, "decided": [one.to_json() for one in self.decided],
+            "replaced": self.replaced, "decided": made_to_json(self.decided),
         }  # fmt: skip
 
 

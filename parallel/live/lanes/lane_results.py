@@ -16,6 +16,7 @@ from wayeb_py.dsl.rules import Level
 from wayeb_py.engine.priority_levels.level_tally import LevelTally
 from wayeb_py.engine.priority_levels.leveled_recogniser import Left
 from wayeb_py.files.formats.block import AsideRow, Block, values_of_rows
+from wayeb_py.files.output.table_text import plain_table
 from wayeb_py.parallel.health.totals import BY_LEVEL
 from wayeb_py.parallel.live.batch_result import BatchResult
 from wayeb_py.parallel.logs.log import Offsets
@@ -50,12 +51,13 @@ class LaneResult(BatchResult):
         self.recogniser.aside.clear()
         if not left.found.num_rows:
             return None
-        names = left.found.column("pattern").cast(pa.string()).to_pylist()
+        found = plain_table(left.found)
+        names = found.column("pattern").to_pylist()
         if self.episodes:
             self._n_episodes += len(names)
         else:
             self._tally.detections.update(Counter(names))
-        return aligned(left.found.unify_dictionaries().combine_chunks(), self._columns)
+        return aligned(found.combine_chunks(), self._columns)
 
 
 class LaneResults:

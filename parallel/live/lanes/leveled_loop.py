@@ -189,13 +189,14 @@ class LeveledLoop(Loop):
         table = self._results.leave(left)
         if table is not None:
             batch, since = self._batch, self._batch.since
-            self._keep(Offset(dict(batch.taken), since.epoch, since.quiet, since.clock_s, since.spoke_s))
+            if self.keeper.leveled.decides(left.lane):
+                self._keep(Offset(dict(batch.taken), since.epoch, since.quiet, since.clock_s, since.spoke_s))
             self._give(table)
             failpoints.reach("leave")
 
     def _keep(self, begun: Offset) -> None:
-        """Keeps how far the batch is, where detections leave before it ends and depend on what the clock decides."""
-        if self.prompt is not None and self._note is not None and not self._planned and self.keeper.leveled.decides:
+        """Keeps how far the batch is, where detections that depend on what the clock decides leave before it ends."""
+        if self.prompt is not None and self._note is not None and not self._planned:
             places = self.keeper.places(begun.at, self._decided[self._n_noted :])
             self._note(self._batch.number, replace(begun, levels=places.to_json()))
             self._n_noted = len(self._decided)
@@ -208,10 +209,10 @@ class LeveledLoop(Loop):
         self._note_away(after)
         found = list(lanes.advance(batch.since, after, self.inputs))
         self._decided += [one for left in found for one in left.decisions]
-        tables = [table for left in found if (table := self._results.leave(left)) is not None]
-        if tables:
+        leaving = [(left.lane, table) for left in found if (table := self._results.leave(left)) is not None]
+        if any(lanes.leveled.decides(lane) for lane, _ in leaving):
             self._keep(after)
-        for table in tables:
+        for _, table in leaving:
             self._give(table)
         return after if self._planned else replace(after, levels=lanes.places(after.at, self._decided).to_json())
 

@@ -9,7 +9,7 @@ new lane has only patterns from there, so that no states have to be joined.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -121,10 +121,12 @@ class LiveLanes:
         for keeper in self.keepers:
             keeper.settle()
 
-    def put(self, snapshots: Snapshots, group: int, partition: str, point: SnapshotPoint) -> None:
-        """Puts the states of all lanes on the disk, the first under this group."""
+    def put(
+        self, snapshots: Snapshots, group: int, partition: str, point: SnapshotPoint, pause: Callable[[], None]
+    ) -> None:
+        """Puts the states of all lanes on the disk, the first under this group; pauses after each."""
         for nth, keeper in enumerate(self.keepers):
-            keeper.put(snapshots, group + nth, partition, point)
+            keeper.put(snapshots, group + nth, partition, point, pause)
 
     # Where lanes are.
 
@@ -144,7 +146,8 @@ class LiveLanes:
             first = queue.batches[0].first if queue.batches else queue.end
             start = self.starts.before(source, first) if queue.batches else None
             read_from[source] = (at[source], queue.end) if start is None else start
-            gone = [number for arrived in queue.batches for number in sorted(arrived.replaced)]
+            waiting = queue.batches if self.leveled.replaces(queue) else []  # there may be thousands
+            gone = [number for arrived in waiting for number in sorted(arrived.replaced)]
             if gone:
                 replaced[source] = [[number, number + 1] for number in gone]
         places = tuple(

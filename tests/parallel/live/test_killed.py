@@ -65,9 +65,7 @@ def test_a_killed_process_loses_nothing_that_was_acknowledged(tmp_path: Path) ->
     ledger = tmp_path / "checkpoint/batches.ndjson"
     for until, trap in ((300, "counted"), (table.num_rows, None)):
         traps.lay(*[trap] if trap is not None else [])
-        with streaming(
-            tmp_path, *options, environment=traps.environment, patterns=patterns, engine="local"
-        ) as stream:
+        with streaming(tmp_path, *options, environment=traps.environment, patterns=patterns, engine="local") as stream:
             stream.until(path.exists, "the socket")
             while sender.n_safe < until and stream.process.poll() is None:
                 sender.send(until)

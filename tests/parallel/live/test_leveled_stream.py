@@ -31,10 +31,13 @@ from wayeb_py.parallel.durable.sealed_files import unseal
 from wayeb_py.parallel.health import gauge
 from wayeb_py.parallel.health.stream_summary import StreamSummary
 from wayeb_py.parallel.health.totals import load_totals
+from wayeb_py.parallel.live.batch_ledger import BEGUN, BatchLedger
 from wayeb_py.parallel.live.lanes import leveled_loop
 from wayeb_py.parallel.live.lanes.live_lanes import ServiceOptions
 from wayeb_py.parallel.logs.folder import FolderLog
 from wayeb_py.parallel.logs.log import OffsetRange, Offsets
+from wayeb_py.parallel.recovery.offset import Offset
+from wayeb_py.parallel.recovery.snapshots import Epoch
 from wayeb_py.parallel.sinks.sinks import Batch
 
 LEVELS = PATTERNS.replace("{2,}", "{2,} priority low").replace("emit v, k", "emit v, k priority high")
@@ -268,6 +271,61 @@ def test_what_has_left_at_once_is_the_same_after_a_kill(tmp_path: Path, monkeypa
         second = Lines(left)
         again.overloaded(sink=second)
         assert rows(iter(second.tables)) == again.answer(again.decided()), image.name
+
+
+def test_what_the_clock_cannot_change_leaves_without_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # `Fast` is noted for its validity alone.
+    noted: list[int] = []
+    sink = Lines()
+    monkeypatch.setattr(BatchLedger, "note", lambda self, batch, offset: noted.append(len(sink.tables)))
+    run = Overload(tmp_path / "run", OVERLOAD.replace("valid for 3 ms else drop", ""))
+    run.overloaded(sink=sink)
+    named = [{*table.column("pattern").to_pylist()} for table in sink.tables]
+    unnoted = [names for nth, names in enumerate(named) if nth not in noted]
+    assert all(names == {"Fast"} for names in unnoted)
+    assert len(unnoted) > 10
+    assert all("Fast" not in named[nth] for nth in noted)
+    assert len(noted) > 10
+
+
+def offset_at(number: int, decided: list[list[Any]]) -> Offset:
+    levels = {"lanes": [], "from": {}, "end": {}, "replaced": {}, "decided": decided}
+    return Offset({"0": number}, Epoch(1), levels=levels)
+
+
+def test_how_far_a_batch_is_lies_in_files_of_its_own_until_the_batch_is_planned(tmp_path: Path) -> None:
+    ledger = BatchLedger(tmp_path)
+    ledger.load()
+    ledger.begin({})
+    ledger.plan(6, offset_at(9, []))
+    for number in (10, 11):
+        ledger.note(7, offset_at(number, [["shed", "0", 1, [number, number + 1]]]))
+    (begun,) = BatchLedger(tmp_path).load().after(6)
+    assert (begun.at, begun.levels["decided"]) == ({"0": 11}, [["shed", "0", 1, [10, 11]], ["shed", "0", 1, [11, 12]]])
+    # The next start keeps them until the batch is planned; half a line at the end was never noted.
+    with (tmp_path / BEGUN[1]).open("ab") as file:
+        file.write(b'{"batch": 7, "begun"\n')
+    again = BatchLedger(tmp_path)
+    assert again.load().n_damaged == 0
+    again.begin({})
+    assert BatchLedger(tmp_path).load().after(6) == [begun]
+    again.plan(7, begun)
+    assert [(tmp_path / name).read_bytes() for name in BEGUN] == [b"", b""]
+    assert BatchLedger(tmp_path).load().after(6) == [begun]
+    for one in (ledger, again):
+        one.close()
+
+
+def test_a_damaged_note_before_a_legible_one_is_told(tmp_path: Path) -> None:
+    ledger = BatchLedger(tmp_path)
+    ledger.load()
+    ledger.begin({})
+    for number in (10, 11):
+        ledger.note(7, offset_at(number, []))
+    ledger.close()
+    damaged = (tmp_path / BEGUN[1]).read_bytes().replace(b"10", b"13", 1)
+    (tmp_path / BEGUN[1]).write_bytes(damaged)
+    assert BatchLedger(tmp_path).load().n_damaged == 1
 
 
 def test_nothing_is_shed_where_nobody_wants_it(tmp_path: Path) -> None:

@@ -132,9 +132,7 @@ def test_the_state_is_kept_on_the_way(model: Path, tmp_path: Path) -> None:
 
     clock = Clock(steady_s=count(step=30).__next__)  # at every look half a minute later
     with pytest.raises(KeyboardInterrupt):
-        live_forecasts(
-            forecaster(model), ArrivingLog(events(4), 97), give, state=state, interval_s=30.0, clock=clock
-        )
+        live_forecasts(forecaster(model), ArrivingLog(events(4), 97), give, state=state, interval_s=30.0, clock=clock)
     live_forecasts(forecaster(model), ArrivingLog(events(4), 97), given.append, state=state)
     assert by_pattern([row for some in given for row in some.to_pylist()]) == as_one_batch(model, events(4))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -126,7 +127,13 @@ def test_a_batch_waits_until_the_loop_has_caught_up_unless_it_waits_itself(
 ) -> None:
     written: list[Ended] = []
     monkeypatch.setattr(commits, "REST_S", 60.0)
-    monkeypatch.setattr(Writing, "write", lambda self, ended: written.append(ended))
+    monkeypatch.setattr(commits, "PAUSE_S", 60.0)
+
+    def write(_: Writing, ended: Ended, pause: Callable[[], None]) -> None:
+        pause()
+        written.append(ended)
+
+    monkeypatch.setattr(Writing, "write", write)
     first, second = (Ended(Batch(number), Offset({}, Epoch(1)), 0.0) for number in range(2))
     committer = Committer(object.__new__(Writing))
     committer.submit(first)

@@ -24,9 +24,6 @@ class Decision:
     first: int
     end: int
 
-    def to_json(self) -> list[Any]:
-        return [self.what, self.source, self.lane, self.first, self.end]
-
 
 @dataclass(frozen=True, slots=True)
 class StaleFound:
@@ -35,16 +32,39 @@ class StaleFound:
     lane: int
     ids: tuple[str, ...]
 
-    def to_json(self) -> list[Any]:
-        return ["stale", self.lane, list(self.ids)]
-
 
 Made = Decision | StaleFound
 
 
+def made_to_json(made: Iterable[Made]) -> list[list[Any]]:
+    """Decisions as a log keeps them: `["shed", source, lane, [first, end, first, end, …]]` for a run of them, since a
+    second of overload brings thousands, and `["stale", lane, [id, …]]`."""
+    kept: list[list[Any]] = []
+    about: tuple[str, str, int] | None = None
+    bounds: list[int] = []
+    for one in made:
+        if isinstance(one, StaleFound):
+            kept.append(["stale", one.lane, list(one.ids)])
+            about = None
+            continue
+        if about != (one.what, one.source, one.lane):
+            about, bounds = (one.what, one.source, one.lane), []
+            kept.append([*about, bounds])
+        bounds += (one.first, one.end)
+    return kept
+
+
 def made_of(kept: Iterable[list[Any]]) -> list[Made]:
-    """The decisions that a log kept."""
-    return [StaleFound(one[1], tuple(one[2])) if one[0] == "stale" else Decision(*one) for one in kept]
+    """The decisions that a log kept; an earlier release kept each by itself."""
+    made: list[Made] = []
+    for what, *told in kept:
+        if what == "stale":
+            made.append(StaleFound(told[0], tuple(told[1])))
+        else:
+            source, lane, *bounds = told
+            bounds = bounds if len(bounds) == 2 else bounds[0]
+            made += [Decision(what, source, lane, *pair) for pair in zip(bounds[::2], bounds[1::2], strict=True)]
+    return made
 
 
 @dataclass(slots=True)

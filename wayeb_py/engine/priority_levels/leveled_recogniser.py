@@ -93,22 +93,25 @@ class LeveledRecogniser:
         }
         self._asked = {name: self._asked_by(name, lanes) for name, lanes in self._readers.items() if shares}
         self.sources: dict[str, SourceQueue] = {}
-        # The first slices are small, until it is known how long they take; skipping events costs less.
+        # The first slices are small, until it is known how long they take; skipping events costs less. Nobody waits for
+        # what is skipped, so that gives way sooner.
         self._sizes = [SliceSizes(slice_s, 1 if lane else 1024, most_rows) for lane in range(len(self.lanes))]
-        self._skipped_sizes = [SliceSizes(slice_s, 1024, most_rows) for _ in self.lanes]
+        self._skipped_sizes = [SliceSizes(slice_s / 2, 256, most_rows) for _ in self.lanes]
         self._is_shedding: set[tuple[int, str]] = set()  # lanes, and the sources whose events they shed
         self.tallies: dict[Level, LevelTally] = {lane.level: LevelTally() for lane in self.lanes}
+        replacing = {nth for name, stream in self._streams.items() if stream.replaces for nth in self._readers[name]}
+        self._decides = [
+            self._validity.asks_of(own.names) or (sheds and (own.shed_s is not None or nth in replacing))
+            for nth, own in enumerate(self.lanes)
+        ]
 
     @property
     def is_idle(self) -> bool:
         return not any(queue.batches for queue in self.sources.values())
 
-    @property
-    def decides(self) -> bool:
-        """Whether the clock can decide anything besides the order of work."""
-        replaces = any(stream.replaces for stream in self._streams.values())
-        sheds = self.sheds and (replaces or any(lane.shed_s is not None for lane in self.lanes))
-        return sheds or self._validity.asks
+    def decides(self, lane: int) -> bool:
+        """Whether what a lane finds can depend on the clock: on what is shed, replaced, or leaves too late."""
+        return self._decides[lane]
 
     @property
     def n_waiting(self) -> int:

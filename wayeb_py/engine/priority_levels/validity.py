@@ -6,6 +6,7 @@ member (`start_ts`).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,6 +53,10 @@ class Validity:
     def asks(self) -> bool:
         """Whether any detection can be stale."""
         return bool(self._valid_s)
+
+    def asks_of(self, names: Iterable[str]) -> bool:
+        """Whether any detection of these patterns and rules can be stale."""
+        return any(name in self._valid_s for name in names)
 
     def judge(self, table: pa.Table, now_s: float, decided: Bool | None = None, drops: bool = True) -> Judged:
         """What leaves now; `decided` says which are stale in place of the clock. drops=False drops nothing."""

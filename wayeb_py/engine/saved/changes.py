@@ -12,8 +12,6 @@ value is remembered for the first time, or entities have left, the whole state m
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import Any
 
 import numpy as np
@@ -24,6 +22,8 @@ from wayeb_py.engine.saved.packing import arrays_of, pack_arrays, read_ipc, unpa
 from wayeb_py.engine.saved.state import RecogniserState, are_among, fill, gather, refuse_other_events
 from wayeb_py.errors import DataError
 
+Shape = tuple[Any, ...]  # which arrays a state has, of which types, and of which patterns and values
+
 _OWN = ("entities", "held_entity", "held_ts")  # arrays whose presence says nothing about the state
 
 
@@ -33,12 +33,17 @@ class Changes:
     def __init__(self) -> None:
         self._touched: list[I32] = []
         self._n_before = 0
-        self._shape: str | None = None  # the shape of the kept state; None where there is none to change
-        self._shape_now: str | None = None  # the shape of the changes that were last taken
+        self._shape: Shape | None = None  # the shape of the kept state; None where there is none to change
+        self._shape_now: Shape | None = None  # the shape of what was saved since anything changed
 
     def touch(self, entities: I32) -> None:
         """Notes that these entities have changed; the array must not be written to afterwards."""
         self._touched.append(entities)
+        self._shape_now = None
+
+    def saved(self, header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
+        """Notes what the whole state was saved as."""
+        self._shape_now = _shape(header, arrays)
 
     def settle(self, remembered: RecogniserState | None) -> None:
         """Marks the current state as kept, whole or by its changes."""
@@ -49,7 +54,7 @@ class Changes:
 
     def forget(self) -> None:
         """Notes that entities have other numbers: the kept state cannot take changes any more."""
-        self._shape = None
+        self._shape = self._shape_now = None
 
     @property
     def n_before(self) -> int:
@@ -84,7 +89,7 @@ class Changes:
         return pack_arrays({**header, "changes": counted}, {**arrays, "entities": changed}, blobs), changed
 
 
-def shape_of(remembered: RecogniserState) -> str:
+def shape_of(remembered: RecogniserState) -> Shape:
     """Which arrays a state has, and their types: changes fit a state of the same shape."""
     header, arrays, _ = gather(remembered, np.zeros(0, dtype=np.int32), len(remembered.binding.entities))
     return _shape(header, arrays)
@@ -115,8 +120,7 @@ def amend(remembered: RecogniserState, data: bytes) -> I32:
     return rows
 
 
-def _shape(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> str:
-    names = [f"{name} {array.dtype} {array.shape[1:]}" for name, array in sorted(arrays.items()) if name not in _OWN]
+def _shape(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Shape:
+    kinds = {name: (array.dtype, array.shape[1:]) for name, array in arrays.items() if name not in _OWN}
     cohorts = [{**c, "memories": [[m["value"], m["key"]] for m in c["memories"]]} for c in header["cohorts"]]
-    facts = (names, cohorts, header["tail"], header["lateness"], header["key_type"], header["ticks_per_s"])
-    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+    return kinds, cohorts, header["tail"], header["lateness"], header["key_type"], header["ticks_per_s"]

@@ -9,6 +9,7 @@ Everything can be gathered, and put back, for some entities as well as for all o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,9 +43,10 @@ class RecogniserState:
 
 
 # Saving.
-def save(remembered: RecogniserState) -> bytes:
-    """Everything that a later recogniser needs to continue from here."""
+def save(remembered: RecogniserState, note: Callable[[dict[str, Any], dict[str, npt.NDArray[Any]]], None]) -> bytes:
+    """Everything that a later recogniser needs to continue from here; `note` gets header and arrays."""
     header, arrays, blobs = gather(remembered, slice(0, len(remembered.binding.entities)), 0)
+    note(header, arrays)
     return pack_arrays(header, arrays, blobs)
 
 
