@@ -24,6 +24,9 @@ from wayeb_py.errors import DataError
 
 Shape = tuple[Any, ...]  # which arrays a state has, of which types, and of which patterns and values
 
+# A second of a live stream touches a few entities some thousand times: they are joined now and again, not all at its end.
+MOST_RECENT, FEW_ROWS = 64, 1 << 14
+
 _OWN = ("entities", "held_entity", "held_ts")  # arrays whose presence says nothing about the state
 
 
@@ -32,13 +35,18 @@ class Changes:
 
     def __init__(self) -> None:
         self._touched: list[I32] = []
+        self._recent: list[I32] = []
         self._n_before = 0
         self._shape: Shape | None = None  # the shape of the kept state; None where there is none to change
         self._shape_now: Shape | None = None  # the shape of what was saved since anything changed
 
     def touch(self, entities: I32) -> None:
         """Notes that these entities have changed; the array must not be written to afterwards."""
-        self._touched.append(entities)
+        self._recent.append(entities)
+        if len(self._recent) >= MOST_RECENT:
+            joined = np.concatenate(self._recent)
+            self._touched.append(np.unique(joined) if len(joined) <= FEW_ROWS else joined)
+            self._recent.clear()
         self._shape_now = None
 
     def saved(self, header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
@@ -48,6 +56,7 @@ class Changes:
     def settle(self, remembered: RecogniserState | None) -> None:
         """Marks the current state as kept, whole or by its changes."""
         self._touched.clear()
+        self._recent.clear()
         self._n_before = 0 if remembered is None else len(remembered.binding.entities)
         self._shape = None if remembered is None else self._shape_now or shape_of(remembered)
         self._shape_now = None
@@ -63,7 +72,7 @@ class Changes:
 
     def entities(self, n: int) -> I32:
         """The entities that have changed or are new, by number; there are `n` entities now."""
-        touched = np.concatenate([np.zeros(0, dtype=np.int32), *self._touched])  # thousands of steps, few events each
+        touched = np.concatenate([np.zeros(0, dtype=np.int32), *self._touched, *self._recent])
         if 16 * len(touched) < n:  # sorting a few costs less than looking at all
             old = np.unique(touched)
             return np.concatenate([old[old < self._n_before], np.arange(self._n_before, n)]).astype(np.int32)
