@@ -24,7 +24,7 @@ from wayeb_py.errors import DataError
 
 Shape = tuple[Any, ...]  # which arrays a state has, of which types, and of which patterns and values
 
-# A second of a live stream touches a few entities some thousand times: they are joined now and again, not all at its end.
+# A second of a live stream touches a few entities a thousand times: they are joined now and again, not all at its end.
 MOST_RECENT, FEW_ROWS = 64, 1 << 14
 
 _OWN = ("entities", "held_entity", "held_ts")  # arrays whose presence says nothing about the state
