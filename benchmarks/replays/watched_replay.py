@@ -171,12 +171,10 @@ def replay(experiment: Experiment, session: SparkSession, setup: Setup, seconds:
     taken = offsets_taken(looks[-1])
     between = steady(looks, log, run.planned_s[0])
     latency = [
-        latency_s(batch.found, at_s, looks, log, between.began_s)
-        for at_s, batch in run.taken
-        if batch.found is not None
+        latency_s(one.found, one.at_s, looks, log, between.began_s) for one in run.taken if one.found is not None
     ]
     ids, expected = found_ids(found), expected_ids(log, setup.subject, taken)
-    n_rows = sum(counts["rows"] for _, batch in run.taken for counts in batch.counts)
+    n_rows = sum(one.n_rows for one in run.taken)
     agrees = (
         ids == expected
         and bool(ids) == setup.subject.occurs
@@ -185,6 +183,15 @@ def replay(experiment: Experiment, session: SparkSession, setup: Setup, seconds:
     what = f"{setup.subject.name}, {setup.scheme}, {setup.sources} to {setup.recognisers}"
     experiment.check(f"{len(ids):,} detections in {n_rows:,} events of {what}, equal to one process", agrees)
     return Replayed(setup, between, len(ids), n_rows, np.concatenate([np.zeros(0), *latency]))
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a batch found, in how many rows, and when it was in the sink."""
+
+    at_s: float
+    found: pa.Table | None
+    n_rows: int
 
 
 @dataclass(slots=True)
@@ -196,7 +203,7 @@ class _Run:
     log: EndlessLog
     folder: Path
     n_warm: int  # batches that are not yet steady
-    taken: list[tuple[float, Batch]] = field(default_factory=list)  # batches, and when they were in the sink
+    taken: list[Taken] = field(default_factory=list)
     looks: list[dict[str, SourceState]] = field(default_factory=list)  # samples that showed something new
     planned_s: list[float] = field(default_factory=list)  # when batches were planned, in the steady state
     stop: threading.Event = field(default_factory=threading.Event)
@@ -236,7 +243,7 @@ class _Run:
         if not states or (self.looks and states == self.looks[-1]):
             return
         at_s = time_of(states)
-        is_warm = len(self.taken) >= self.n_warm and at_s >= self.taken[self.n_warm - 1][0]
+        is_warm = len(self.taken) >= self.n_warm and at_s >= self.taken[self.n_warm - 1].at_s
         if is_warm and offsets_taken(states) != offsets_taken(self.looks[-1]):
             self.planned_s.append(at_s)
         self.looks.append(states)
@@ -249,7 +256,9 @@ class _Run:
     # As an observer.
     def began(self, query: Any = None) -> None: ...
     def took(self, batch: Batch) -> None:
-        self.taken.append((time.monotonic(), batch))
+        at_s = time.monotonic()
+        # Read now: what did not go through Spark lies in files, which go once the batch is done.
+        self.taken.append(Taken(at_s, batch.found, sum(counts["rows"] for counts in batch.counts)))
 
     def timed(self, batch_s: float) -> None: ...
     def ended(self, summary: object) -> None: ...
