@@ -8,7 +8,7 @@ import java.util.stream.Stream;
 /**
  * Cases of row patterns, as row_patterns/cases.py writes them: a folder each, with a line for each column (`columns`: name
  * and type), for each event (`events`: words between commas, nothing for what is missing) and the `query`. What an engine
- * finds goes to `found`: the names of its columns, then a line for each row; its complaint goes to `fault`.
+ * finds goes to `found`: the names of its columns, then a line for each row; what it says instead goes to `fault`.
  */
 public final class Cases {
     public record Column(String name, String type) {

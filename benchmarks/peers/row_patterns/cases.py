@@ -130,7 +130,7 @@ def _type(words: list[str]) -> str:
 
 
 def ask(engine: RowPatternEngine, cases: list[PeerCase]) -> dict[str, list[Row] | str]:
-    """The rows that an engine finds in each case, or its complaint."""
+    """The rows that an engine finds in each case, or what it says instead."""
     command = engine.command()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
