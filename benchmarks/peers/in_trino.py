@@ -6,7 +6,8 @@ a query in the thread that asks. Events are in tables of its memory connector be
 - Each of two threads has an engine of its own, with its share of the vehicles, and works without exchanges between
   threads (`task_concurrency` is 1), which in an engine of one thread are pure cost.
 - All ten patterns can be expressed: groups, alternation, references to earlier letters. A start gives one match, so
-  `StopAndGo`, which may end at several events, reads its rows backwards: each end begins a match then.
+  `Route` and `StopAndGo`, of which one start may have several ends, read their rows backwards: each end begins a match
+  then. For `Route` this matters once in a million events, where a vehicle moves and its ignition is off.
 - It has no complement: `CalmTrip` is its automaton, multiplied out by hand as for Esper. It has no window either, so
   that of `Towed` is written into its letters.
 """

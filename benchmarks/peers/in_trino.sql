@@ -1,11 +1,11 @@
--- The patterns in standard SQL, as Trino reads it. Each start gives one match; where a start has several ends, rows are in
--- the opposite order, so that each end is a start.
+-- The patterns in standard SQL, as Trino reads it. Each start gives one match; where a start may have several ends, rows
+-- are in the opposite order, so that each end is a start: what came before a row is the next one there.
 -- lines: Route
 SELECT 'Route' AS detected, vehicle_id AS entity, ts FROM events MATCH_RECOGNIZE (
-  PARTITION BY vehicle_id ORDER BY ts MEASURES z.ts AS ts
-  ONE ROW PER MATCH AFTER MATCH SKIP TO NEXT ROW PATTERN (a m+ z)
-  DEFINE a AS NOT a.ignition AND a.ts - PREV(a.ts) > 1800000, m AS m.status = 'moving',
-    z AS NOT z.ignition AND z.ts - PREV(z.ts) > 1800000)
+  PARTITION BY vehicle_id ORDER BY ts DESC MEASURES z.ts AS ts
+  ONE ROW PER MATCH AFTER MATCH SKIP TO NEXT ROW PATTERN (z m+? a)
+  DEFINE a AS NOT a.ignition AND a.ts - NEXT(a.ts) > 1800000, m AS m.status = 'moving',
+    z AS NOT z.ignition AND z.ts - NEXT(z.ts) > 1800000)
 -- lines: ParkedMovingSwing
 SELECT 'ParkedMovingSwing' AS detected, vehicle_id AS entity, ts FROM events MATCH_RECOGNIZE (
   PARTITION BY vehicle_id ORDER BY ts MEASURES z.ts AS ts
@@ -63,10 +63,10 @@ SELECT 'Towed' AS detected, vehicle_id AS entity, ts FROM events MATCH_RECOGNIZE
     z AS z.speed < 5 AND z.travelled > 60 AND z.ts - p.ts <= 7200000)
 -- lines: MeasuredRoute
 SELECT 'MeasuredRoute ' || CAST(took AS VARCHAR) || ' ' || CAST(n AS VARCHAR) AS detected, vehicle_id AS entity, ts FROM events MATCH_RECOGNIZE (
-  PARTITION BY vehicle_id ORDER BY ts MEASURES z.ts AS ts, z.ts - a.ts AS took, COUNT(m.ts) + 2 AS n
-  ONE ROW PER MATCH AFTER MATCH SKIP TO NEXT ROW PATTERN (a m+ z)
-  DEFINE a AS NOT a.ignition AND a.ts - PREV(a.ts) > 1800000, m AS m.status = 'moving',
-    z AS NOT z.ignition AND z.ts - PREV(z.ts) > 1800000)
+  PARTITION BY vehicle_id ORDER BY ts DESC MEASURES z.ts AS ts, z.ts - a.ts AS took, COUNT(m.ts) + 2 AS n
+  ONE ROW PER MATCH AFTER MATCH SKIP TO NEXT ROW PATTERN (z m+? a)
+  DEFINE a AS NOT a.ignition AND a.ts - NEXT(a.ts) > 1800000, m AS m.status = 'moving',
+    z AS NOT z.ignition AND z.ts - NEXT(z.ts) > 1800000)
 -- lines: MeasuredParkedMovingSwing
 SELECT 'MeasuredParkedMovingSwing ' || CAST(took AS VARCHAR) || ' ' || CAST(n AS VARCHAR) AS detected, vehicle_id AS entity, ts FROM events MATCH_RECOGNIZE (
   PARTITION BY vehicle_id ORDER BY ts MEASURES z.ts AS ts, z.ts - a.ts AS took, 4 AS n
@@ -98,10 +98,10 @@ SELECT 'MeasuredMovingWithBadSignal ' || CAST(took AS VARCHAR) || ' ' || CAST(n 
     z AS z.accelerating AND z.satellites = 0 AND z.travelled > 30)
 -- lines: NamedRoute
 SELECT 'NamedRoute' AS detected, vehicle_id AS entity, ts FROM events MATCH_RECOGNIZE (
-  PARTITION BY vehicle_id ORDER BY ts MEASURES z.ts AS ts
-  ONE ROW PER MATCH AFTER MATCH SKIP TO NEXT ROW PATTERN (a m+ z)
-  DEFINE a AS NOT a.ignition AND a.ts - PREV(a.ts) > 1800000, m AS m.status = 'moving',
-    z AS NOT z.ignition AND z.ts - PREV(z.ts) > 1800000 AND z.ts - a.ts < 21600000)
+  PARTITION BY vehicle_id ORDER BY ts DESC MEASURES z.ts AS ts
+  ONE ROW PER MATCH AFTER MATCH SKIP TO NEXT ROW PATTERN (z m+? a)
+  DEFINE a AS NOT a.ignition AND a.ts - NEXT(a.ts) > 1800000, m AS m.status = 'moving',
+    z AS NOT z.ignition AND z.ts - NEXT(z.ts) > 1800000 AND z.ts - a.ts < 21600000)
 -- lines: NamedParkedMovingSwing
 SELECT 'NamedParkedMovingSwing' AS detected, vehicle_id AS entity, ts FROM events MATCH_RECOGNIZE (
   PARTITION BY vehicle_id ORDER BY ts MEASURES z.ts AS ts
