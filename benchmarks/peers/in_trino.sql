@@ -100,8 +100,8 @@ SELECT 'MeasuredMovingWithBadSignal ' || CAST(took AS VARCHAR) || ' ' || CAST(n 
 SELECT 'NamedRoute' AS detected, vehicle_id AS entity, ts FROM events MATCH_RECOGNIZE (
   PARTITION BY vehicle_id ORDER BY ts DESC MEASURES z.ts AS ts
   ONE ROW PER MATCH AFTER MATCH SKIP TO NEXT ROW PATTERN (z m+? a)
-  DEFINE a AS NOT a.ignition AND a.ts - NEXT(a.ts) > 1800000, m AS m.status = 'moving',
-    z AS NOT z.ignition AND z.ts - NEXT(z.ts) > 1800000 AND z.ts - a.ts < 21600000)
+  DEFINE a AS NOT a.ignition AND a.ts - NEXT(a.ts) > 1800000 AND z.ts - a.ts < 21600000, m AS m.status = 'moving',
+    z AS NOT z.ignition AND z.ts - NEXT(z.ts) > 1800000)
 -- lines: NamedParkedMovingSwing
 SELECT 'NamedParkedMovingSwing' AS detected, vehicle_id AS entity, ts FROM events MATCH_RECOGNIZE (
   PARTITION BY vehicle_id ORDER BY ts MEASURES z.ts AS ts
