@@ -21,6 +21,7 @@ from benchmarks.experiments.catalogue import EXPERIMENTS
 from benchmarks.harness.record import MISSING, RECORDS, newest_records
 
 app = typer.Typer(add_completion=False, no_args_is_help=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+OF_PEERS = ("measures", "peers", "row_patterns")  # experiments that ask other engines, of which some can be chosen
 Quick = Annotated[bool, typer.Option("--quick", help="Small sizes: within 3 minutes, without names.")]
 Full = Annotated[bool, typer.Option("--full", help="The whole of what takes hours.")]
 Records = Annotated[Path, typer.Option("--records", metavar="FOLDER", help="Where records are.")]
@@ -40,8 +41,8 @@ def run(
     if unknown:
         fail(f"no experiment is called {', '.join(unknown)}; there are {', '.join(known)}")
     chosen = [known[name] for name in names] if names else [e for e in EXPERIMENTS if e.belongs_to(size)]
-    if only and [entry.name for entry in chosen] != ["peers"]:
-        fail("--only chooses among the peers: `wayeb bench peers --only duckdb,polars`")
+    if only and (len(chosen) != 1 or chosen[0].name not in OF_PEERS):
+        fail(f"--only chooses among the peers of {', '.join(OF_PEERS)}: `wayeb bench peers --only duckdb,polars`")
     failed, not_run = [], []
     began = time.monotonic()
     for number, entry in enumerate(chosen):

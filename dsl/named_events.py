@@ -31,3 +31,27 @@ def given_in(regex: m.Regex, inside: bool = False) -> dict[str, Span]:
         elif inside or not isinstance(part, m.Complement):
             waiting.extend(parts_of(part))
     return found
+
+
+def asks_one_event(test: m.Predicate) -> str | m.Measure | None:
+    """The one event that decides a test (a named event, or the first of the match); None if the test needs more."""
+    asked: set[str | m.Measure] = set()
+    waiting: list[Any] = [test]
+    while waiting:
+        part = waiting.pop()
+        match part:
+            case m.At(register):
+                asked.add(register)
+            case m.Measure(function="first"):
+                asked.add(part)
+            case m.Constant():
+                pass
+            case m.Compare(_, left, right):
+                waiting += [left, right]
+            case m.Missing(operand):
+                waiting.append(operand)
+            case m.Arithmetic(_, operands):
+                waiting += operands
+            case _:
+                return None
+    return asked.pop() if len(asked) == 1 else None

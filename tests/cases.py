@@ -150,6 +150,7 @@ def read_case(fields: dict[str, Any]) -> Case:
     """The case that a table of a TOML file describes."""
     fields = dict(fields)
     name, types = fields.pop("name"), fields.pop("types", {})
+    fields.pop("in", None)  # the same in the languages of other engines, for `wayeb bench row_patterns`
     text = fields.pop("text") if "text" in fields else f"pattern P := {fields.pop('pattern')}"
     stream, time_unit = fields.pop("stream", ""), fields.pop("time_unit", "s")
     settings = {name: fields.pop(name) for name in ("longest", "arrival") if name in fields}

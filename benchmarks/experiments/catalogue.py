@@ -143,6 +143,7 @@ EXPERIMENTS = (
     CatalogueEntry("stream_latency", "Spark: from an event offered to its detection out", 180, 26, folder="spark"),
     CatalogueEntry("measures", "measures and named events, against recognition alone and other engines", 600, 15, True),
     CatalogueEntry("peers", "side by side with other engines, detections compared", 900, 11),
+    CatalogueEntry("row_patterns", "typical row patterns, answered alike by Trino, Flink, Esper and Siddhi", 60),
     CatalogueEntry(
         "kafka", "six patterns from a Kafka topic, with the broker's CPU", 120, 37, by_name=True, folder="spark"
     ),

@@ -63,7 +63,7 @@ LIKELY = 0.5
 BATCH_ROWS = 1 << 16
 ONE = "SpeedSwing"
 LEAST_FASTER = 10  # the least factor over each peer, for each task
-PEERS = ("duckdb-match", "esper", "flink-sql")
+PEERS = ("duckdb-match", "esper", "flink-sql", "trino-sql")
 HOUR_S = 3600
 
 

@@ -50,6 +50,7 @@ MODULES = (
     "in_siddhi",
     "in_flink_cep",
     "in_flink_sql",
+    "in_trino",
     "in_spark",
     "in_clips",
 )

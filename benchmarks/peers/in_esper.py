@@ -15,7 +15,8 @@ from __future__ import annotations
 from benchmarks.peers.jvm.libraries import JAVA_OPTIONS, compiled, from_maven
 from benchmarks.peers.peer import HERE, MATCH_TASKS, SIX, Form, java_tool
 
-ARTEFACTS = ("com.espertech:esper-runtime:8.9.0", "com.espertech:esper-compiler:8.9.0")
+VERSION = "8.9.0"
+ARTEFACTS = (f"com.espertech:esper-runtime:{VERSION}", f"com.espertech:esper-compiler:{VERSION}")
 
 
 def _start() -> list[str]:
@@ -31,6 +32,6 @@ FORM = Form(
     written=("in_esper.epl", "java/InEsper.java"),
     columns="csv",
     make_ready=_start,
-    versions={"esper": "8.9.0"},
+    versions={"esper": VERSION},
     marks={"six": ("six", *SIX), **MATCH_TASKS},
 )

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.peers.events_as_text import encode, spell
+from benchmarks.inputs.events_as_text import encode, spell
 from benchmarks.peers.peer import Form
 from benchmarks.peers.peer_process import NEEDED, answer
 
@@ -24,7 +24,7 @@ FORM = Form(
     "expressions over encoded events, in one database",
     needs=("hyperscan",),
     cannot={"Towed": "no time; only a match's leftmost start can be had, and a window asks for the latest"},
-    written=("events_as_text.py", "in_hyperscan.py"),
+    written=("../inputs/events_as_text.py", "in_hyperscan.py"),
 )
 
 # After three events that are not off: nothing begun, just fast, or fast and then slow; and how each may go on.

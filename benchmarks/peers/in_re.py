@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.peers.events_as_text import encode, spell
+from benchmarks.inputs.events_as_text import encode, spell
 from benchmarks.peers.peer import Form
 from benchmarks.peers.peer_process import NEEDED, answer
 
@@ -24,7 +24,7 @@ FORM = Form(
     "Python re",
     "in_re",
     "expressions read backwards over encoded events; the window by hand",
-    written=("events_as_text.py", "in_re.py"),
+    written=("../inputs/events_as_text.py", "in_re.py"),
 )
 
 BACKWARDS = {

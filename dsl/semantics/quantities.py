@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.functions import USAGE
+from wayeb_py.dsl.named_events import asks_one_event, remembers
 from wayeb_py.dsl.semantics.context import Context
 from wayeb_py.dsl.semantics.scope import KIND_NAMES, column_key, text_at
 from wayeb_py.dsl.semantics.times import read_instant
@@ -278,7 +279,15 @@ def comparison(
         return m.Always() if _HOLDS[comparator](left.value.value, right.value.value) else m.Never()
     if isinstance(left.value, m.Constant):
         return m.Compare(_FLIPPED[comparator], right.value, left.value)
-    return m.Compare(comparator, left.value, right.value)
+    made = m.Compare(comparator, left.value, right.value)
+    if left.kind == "text" and comparator not in ("=", "!=") and remembers(made) and asks_one_event(made) is None:
+        # A run holds numbers: those of texts say which are the same, and not which comes first.
+        c.error(
+            "texts of two events of a match are compared by `=` and `!=` alone", nodes[1].span, "no order is known",
+            f"compare columns of one event by `{comparator}`, or a column with a text",
+        )  # fmt: skip
+        return None
+    return made
 
 
 def _time_as_number(c: Context, value: Valued, other: Valued) -> Valued:

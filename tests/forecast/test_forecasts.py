@@ -40,6 +40,11 @@ pattern Slow    := (elapsed() > 30 s) ; any ; (k = "a")
 pattern Counted := #((k = "a"), (k = "c")) within 4 events
 pattern Timed   := #((k = "a"), (k = "c")) within 60 s
 pattern After   := (detected(Rise)) ; (k = "a")
+pattern Freed   := #((k = "a"), (k = "c")) within 4 events without overlap
+pattern Each    := #((k = "a"), (k = "c")) within 4 events from all starts
+pattern Once    := #((k = "a"), (k = "c")) within 4 events once from each start
+pattern Later   := #((k = "a"), (k = "b"), (k = "c")) within 20 s without overlap
+pattern Timely  := #((k = "a"), (k = "c")) within 60 s from all starts
 """
 
 
@@ -107,15 +112,18 @@ def seen(patterns: wayeb_py.Patterns) -> dict[str, list[tuple[int, int, int, int
     return recorder.seen
 
 
-@pytest.mark.parametrize("name", ["AfterA", "Rise", "Slow", "Counted", "After"])
+@pytest.mark.parametrize("name", ["AfterA", "Rise", "Slow", "Counted", "After", "Freed", "Each"])
 def test_the_automaton_detects_where_the_engine_does(seen, name: str) -> None:  # type: ignore[no-untyped-def]
     detects = [row[4] for row in seen[name]]
     assert detects == [row[5] for row in seen[name]]
     assert 5 < sum(detects) < len(detects)
 
 
-def test_with_a_window_in_time_the_automaton_detects_wherever_the_engine_does_and_more(seen) -> None:  # type: ignore[no-untyped-def]
-    rows = seen["Timed"]
+@pytest.mark.parametrize("name", ["Timed", "Once", "Later", "Timely"])
+def test_where_an_automaton_cannot_see_it_all_it_detects_wherever_the_engine_does_and_more(  # type: ignore[no-untyped-def]
+    seen, name: str
+) -> None:
+    rows = seen[name]
     assert all(row[4] for row in rows if row[5])
     assert 0 < sum(row[5] for row in rows) < sum(row[4] for row in rows)
 

@@ -51,6 +51,16 @@ def test_a_match_shows_its_names_what_letters_asked_and_what_it_measures() -> No
     assert "measured: top 6, middle 3" in shown
 
 
+def test_a_measure_is_shown_in_the_unit_of_what_it_measures() -> None:
+    patterns = wayeb_py.compile(
+        "stream ships { key id time t in s attr x number in kn }\n"
+        "pattern P := (x > 0){2} emit first(x) as a, last(x) as b, max(x) as c, count(x) as n, duration() as took"
+    )
+    words = words_of(patterns, pa.table({"id": ["a", "a"], "t": [0, 9], "x": [2.0, 3.0]}))
+    shown = render_why(Explainer(patterns, words, "P").explain(1))
+    assert "measured: a 2 kn, b 3 kn, c 3 kn, n 2, took 9 s" in shown
+
+
 def test_the_comparison_that_failed_is_told_with_both_values() -> None:
     shown = told("(x > 5) as a ; (x > a.x) within 1 h", 1, 9, 4)
     assert "the event of 1 did not fit: x was 4, a.x 9, needed x > a.x" in shown

@@ -59,7 +59,9 @@ def unit_of(value: Subject) -> str:
             return " s"
         case m.Measure(function="travelled") | m.DistanceFrom():
             return " m"
-        case m.Measure(function="first" | "min" | "max" | "sum" | "mean", operand=operand) if operand is not None:
+        case m.Measure(function="count"):
+            return ""
+        case m.Measure(operand=operand) if operand is not None:
             return unit_of(operand)
         case m.Moved() | m.Distance() | m.Separation() | m.Cpa() | m.Apart():
             return " m"

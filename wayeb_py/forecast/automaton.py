@@ -3,9 +3,10 @@
 The tracking automaton looks for a pattern from every start at once, and knows where each match began. A forecast does
 not ask where: without its starts the automaton is that of `any* ; R`, made as small as it can be. A window in events is
 part of the language (`R & any{1,n}`), so the automaton keeps it exactly. A window in time depends on the times of
-events, which no automaton over symbols sees: the automaton is that of the pattern without it, and a model says how many
-of its matches were within the window (`counts.Counts.matches`). *Not taken*: times as further symbols, which would
-make another alphabet for each window.
+events, which no automaton over symbols sees, and whether a start has had its match depends on all starts at once: the
+automaton is that of the pattern without these, and a model says how many of its matches were detections
+(`counts.Counts.matches`). Without overlap a detection leads back to where words begin, unless a window in time decides
+whether it is one. *Not taken*: times as further symbols, which would make another alphabet for each window.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class DetectingAutomaton:
     symbol_of_cell: I64  # [cell of axis 0, cell of axis 1, …]
     next_state: I64  # [state, symbol]
     detects: Bool  # [state]
-    has_time_window: bool  # where it has, `detects` is that of the pattern without its window
+    detects_more: bool  # `detects` is that of the pattern without a window in time and without `once from each start`
     plan: ForEachPlan | None = None  # of a pattern `for each` place: the symbols of places near and far
     pair: m.EachPair | None = None  # of a pattern over pairs
 
@@ -61,14 +62,14 @@ def detecting_automaton(pattern: m.Pattern, compiled: CompiledPattern, limits: L
     patterns, LimitError for one that is too large."""
     _refuse(pattern)
     window = pattern.window
+    has_time_window = window is not None and window.seconds is not None
+    to_walk = replace(pattern, window=None, which="every end")
     if window is not None and window.events is not None:
         any_event = m.Letter(m.Always())
         bounded = m.Intersection((pattern.regex, m.Iteration(any_event, 1, window.events)))
-        walked = compile_pattern(replace(pattern, regex=bounded, window=None), False, limits)
-    elif window is not None or compiled.longest:
-        walked = compile_pattern(replace(pattern, window=None), False, limits)
-    else:
-        walked = compiled
+        to_walk = replace(to_walk, regex=bounded)
+    is_compiled = to_walk == pattern and not compiled.longest
+    walked = compiled if is_compiled else compile_pattern(to_walk, False, limits)
     if walked.tracker is None:
         raise LimitError(
             f"the automaton of `{pattern.name}` is too large to forecast with",
@@ -78,7 +79,11 @@ def detecting_automaton(pattern: m.Pattern, compiled: CompiledPattern, limits: L
         )
     tracker = walked.tracker
     plan = None if pattern.each is None else _plan(pattern, compiled, walked)
-    smallest = minimize(Dfa(tracker.next_state, tracker.start != 0))
+    next_state, detects = tracker.next_state, tracker.start != 0
+    starts_again = pattern.which == "without overlap" and not has_time_window
+    if starts_again:
+        next_state = np.where(detects[:, None], next_state[0], next_state)
+    smallest = minimize(Dfa(next_state, detects))
     return DetectingAutomaton(
         pattern.name,
         _fingerprint(pattern, compiled),
@@ -86,7 +91,7 @@ def detecting_automaton(pattern: m.Pattern, compiled: CompiledPattern, limits: L
         walked.symbol_of_cell,
         np.ascontiguousarray(smallest.next_state),
         smallest.accepting,
-        window is not None and window.seconds is not None,
+        has_time_window or pattern.which == "once from each start",
         plan,
         pattern.pair,
     )

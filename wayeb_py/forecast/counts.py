@@ -66,7 +66,7 @@ class Counts:
     follows: Counter[tuple[str, int, Context, int]] = field(default_factory=Counter)  # class, fold, context, symbol
     ends: Counter[tuple[str, int, Context]] = field(default_factory=Counter)  # class, fold, last context of a word
     gaps: Counter[tuple[str, int, int, int]] = field(default_factory=Counter)  # class, symbol before, symbol, bin
-    matches: Counter[tuple[int, bool]] = field(default_factory=Counter)  # state that detects, within the window
+    matches: Counter[tuple[int, bool]] = field(default_factory=Counter)  # state that detects, whether it was one
     n_words: int = 0
     entities: Counter[int] = field(default_factory=Counter)  # by fold
 

@@ -42,12 +42,12 @@ class Model:
         return nodes
 
     def detection_of_state(self) -> F64:
-        """[state]: how likely a detection is there: 0 or 1, and with a window in time the share of matches within it.
+        """[state]: how likely a detection is there: 0 or 1, or the share of matches there that were detections.
 
-        A state that the history never reached takes the share of all; where it reached none, all count as within.
+        A state that the history never reached takes the share of all; where it reached none, all count as detections.
         """
         detects = self.automaton.detects
-        if not self.automaton.has_time_window:
+        if not self.automaton.detects_more:
             return detects.astype(np.float64)
         within = np.array([self.counts.matches[state, True] for state in range(len(detects))], dtype=np.float64)
         beyond = np.array([self.counts.matches[state, False] for state in range(len(detects))], dtype=np.float64)

@@ -25,7 +25,7 @@ from wayeb_py.compiler.automata.tracking import hopeless_states
 from wayeb_py.compiler.axes import Axis
 from wayeb_py.compiler.runs.run_order import better_answers, directions_of, symbol_pairs
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.named_events import OfRegister, given_in, remembers
+from wayeb_py.dsl.named_events import OfRegister, asks_one_event, given_in, remembers
 from wayeb_py.dsl.node import Node, node, record
 from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import Diagnostic, PatternError
@@ -260,30 +260,6 @@ def _asked(test: m.Predicate) -> list[tuple[str | m.Measure, int]]:
             case m.Measure():
                 asked.append((part, 2))
     return asked
-
-
-def asks_one_event(test: m.Predicate) -> str | m.Measure | None:
-    """The one event that decides a test (a named event, or the first of the match); None if the test needs more."""
-    asked: set[str | m.Measure] = set()
-    waiting: list[Any] = [test]
-    while waiting:
-        part = waiting.pop()
-        match part:
-            case m.At(register):
-                asked.add(register)
-            case m.Measure(function="first"):
-                asked.add(part)
-            case m.Constant():
-                pass
-            case m.Compare(_, left, right):
-                waiting += [left, right]
-            case m.Missing(operand):
-                waiting.append(operand)
-            case m.Arithmetic(_, operands):
-                waiting += operands
-            case _:
-                return None
-    return asked.pop() if len(asked) == 1 else None
 
 
 def directions_of_slots(memory: RunMemory) -> I64:

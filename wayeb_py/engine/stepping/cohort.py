@@ -213,11 +213,11 @@ class Cohort:
             encoder.add(column, stride, cells[0 if direct else number, :n])
         return cells
 
-    def stepped_cells(self, n: int) -> tuple[U16, Group | None]:
-        """The cells of the chunk that was stepped last, [axis of `encoders`, row]; or, with a single group of tables,
-        its codes in one line, and the group."""
+    def stepped_cells(self) -> tuple[U16, Group | None]:
+        """The cells of the chunk that was stepped last, [axis of `encoders`, row], with room for longer chunks behind
+        its rows; or, with a single group of tables, its codes in one line, and the group."""
         stepper = self.steppers[0] if self._direct else None
-        return self._cells[:, :n], stepper.group if isinstance(stepper, TableStepper) else None
+        return self._cells, stepper.group if isinstance(stepper, TableStepper) else None
 
     @property
     def has_cells(self) -> bool:

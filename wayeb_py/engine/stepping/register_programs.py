@@ -18,9 +18,9 @@ import numpy as np
 
 from wayeb_py.arrays import F64, I64
 from wayeb_py.columns import Column, to_float
-from wayeb_py.compiler.runs.registers import RunMemory, asks_one_event
+from wayeb_py.compiler.runs.registers import RunMemory
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.named_events import remembers
+from wayeb_py.dsl.named_events import asks_one_event, remembers
 from wayeb_py.dsl.walk import transform
 from wayeb_py.engine.stepping.encode import around
 from wayeb_py.engine.values import Chunk, Memory, Values

@@ -51,7 +51,7 @@ class SymbolReader:
         n = len(chunk.ts)
         if not cohort.has_cells:
             return self._encoded(cohort, chunk), self._symbol_of_code
-        cells, group = cohort.stepped_cells(n)
+        cells, group = cohort.stepped_cells()
         if self._coding is None or self._coding[0] is not cohort:
             axes = [encoder.axis for encoder in cohort.encoders] if group is None else list(group.axes)
             coder = Coder(self.automaton.axes, axes, direct=group is not None)

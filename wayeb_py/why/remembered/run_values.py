@@ -16,9 +16,9 @@ import numpy as np
 
 from wayeb_py.columns import Column
 from wayeb_py.compiler.describe import amount_text, subject_text, unit_of
-from wayeb_py.compiler.runs.registers import Marked, OfRun, asks_one_event
+from wayeb_py.compiler.runs.registers import Marked, OfRun
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.named_events import OfRegister, remembers
+from wayeb_py.dsl.named_events import OfRegister, asks_one_event, remembers
 from wayeb_py.dsl.walk import transform, walk
 from wayeb_py.kernels.ticks import NEVER
 from wayeb_py.why.event_values import value_text

@@ -80,9 +80,9 @@ def render(model: Model) -> str:
         lines.append(f"  order {model.choice.order}, by the log loss of entities left out ({tried})")
     else:
         lines.append(f"  order {model.choice.order}: there are too few entities to leave some out and compare orders")
-    if model.automaton.has_time_window:
+    if model.automaton.detects_more:
         lines.append(
-            f"  {told['matches_within_window']:,} of its matches were within the window: forecasts take this share of "
-            "each state's matches as detections"
+            f"  {told['matches_within_window']:,} of its matches were detected: forecasts take this share of each "
+            "state's matches as detections"
         )
     return "\n".join(lines)
