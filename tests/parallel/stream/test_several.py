@@ -394,19 +394,18 @@ def run(spark: SparkSession, patterns: Patterns, folder: Path, said: list[str], 
 
 
 @pytest.mark.parametrize(
-    ("workers", "shards", "by_file"),
+    ("workers", "shards", "passed_bytes"),
     [
-        (None, ": 4 readers, 1 shard", False),
-        (None, ": 4 readers, 1 shard", True),
-        (2, "and 4 of 6 share their entity: 4 readers, 4 shards by entity and one that", True),
+        (None, ": 4 readers, 1 shard", overflow.PASSED_BYTES),
+        (None, ": 4 readers, 1 shard", 0),
+        (2, "and 4 of 6 share their entity: 4 readers, 4 shards by entity and one that", 0),
     ],
 )
 def test_a_folder_of_partitions_in_batches_and_restarts(
     spark: SparkSession, patterns: Patterns, in_order: Patterns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    workers: int | None, shards: str, by_file: bool,
+    workers: int | None, shards: str, passed_bytes: int,
 ) -> None:  # fmt: skip
-    if by_file:
-        monkeypatch.setattr(overflow, "PASSED_BYTES", 0)
+    monkeypatch.setattr(overflow, "PASSED_BYTES", passed_bytes)
     n_files, clear = [], Overflow.clear
 
     def noted(self: Overflow) -> None:
@@ -430,7 +429,7 @@ def test_a_folder_of_partitions_in_batches_and_restarts(
     assert expected.late_for_clock > 5
     assert Counter(map(plain, pq.read_table(tmp_path / "out").to_pylist())) == expected.found
     assert sum(one.late_for_clock for one in summaries) == expected.late_for_clock
-    assert (max(n_files) >= 4) == by_file, n_files
+    assert (max(n_files) >= 4) == (passed_bytes == 0), n_files
     summaries.append(run(spark, patterns, tmp_path, said, final=True))
     assert not list((tmp_path / "checkpoint" / "overflow").glob("*"))
     found = pq.read_table(tmp_path / "out")

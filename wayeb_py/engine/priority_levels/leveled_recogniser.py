@@ -93,8 +93,8 @@ class LeveledRecogniser:
         }
         self._asked = {name: self._asked_by(name, lanes) for name, lanes in self._readers.items() if shares}
         self.sources: dict[str, SourceQueue] = {}
-        # The first slices are small, until it is known how long they take; skipping events costs less. Nobody waits for
-        # what is skipped, so that gives way sooner.
+        # The first slices are small, until it is known how long they take; skipping events costs less. No
+        # detection waits for what is skipped, so that gives way sooner.
         self._sizes = [SliceSizes(slice_s, 1 if lane else 1024, most_rows) for lane in range(len(self.lanes))]
         self._skipped_sizes = [SliceSizes(slice_s / 2, 256, most_rows) for _ in self.lanes]
         self._is_shedding: set[tuple[int, str]] = set()  # lanes, and the sources whose events they shed
