@@ -194,6 +194,17 @@ class Taken:
     n_rows: int
 
 
+class NotedSink(ParquetSink):
+    """A folder of Parquet files, and what the last batch found: what did not go through Spark lies in files that go
+    once the batch is in the sink."""
+
+    found: pa.Table | None = None
+
+    def write(self, batch: Batch) -> None:
+        super().write(batch)
+        self.found = batch.found
+
+
 @dataclass(slots=True)
 class _Run:
     """A stream in a thread, and what it shows meanwhile."""
@@ -208,6 +219,10 @@ class _Run:
     planned_s: list[float] = field(default_factory=list)  # when batches were planned, in the steady state
     stop: threading.Event = field(default_factory=threading.Event)
     fault: Exception | None = None
+    sink: NotedSink = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sink = NotedSink(self.folder / "out")
 
     def watch(self, seconds: float) -> None:
         """Runs until the steady state has lasted `seconds`."""
@@ -232,7 +247,7 @@ class _Run:
         try:
             with Checkpoint(self.folder / "checkpoint") as checkpoint:
                 stream(
-                    self.session, setup.subject.patterns, self.log, ParquetSink(self.folder / "out"), checkpoint,
+                    self.session, setup.subject.patterns, self.log, self.sink, checkpoint,
                     scheme=setup.scheme, workers=setup.recognisers, observers=[self], stop=self.stop,
                 )  # fmt: skip
         except Exception as error:
@@ -256,9 +271,7 @@ class _Run:
     # As an observer.
     def began(self, query: Any = None) -> None: ...
     def took(self, batch: Batch) -> None:
-        at_s = time.monotonic()
-        # Read now: what did not go through Spark lies in files, which go once the batch is done.
-        self.taken.append(Taken(at_s, batch.found, sum(counts["rows"] for counts in batch.counts)))
+        self.taken.append(Taken(time.monotonic(), self.sink.found, sum(counts["rows"] for counts in batch.counts)))
 
     def timed(self, batch_s: float) -> None: ...
     def ended(self, summary: object) -> None: ...
