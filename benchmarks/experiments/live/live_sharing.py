@@ -4,6 +4,10 @@ Vessels sail along a coast; at each level a pattern tests whether they are insid
 ports, and then something of its own. With sharing the highest level that needs an answer computes it, and the others
 find it. Processor time, in turns.
 
+Patterns that patterns of another level read (tiers) are stepped at each level that needs them. *Tiers* measures what
+sharing them could gain at most: a low pattern that asks what a high one has detected, against the same over a column
+of the events that holds the answer.
+
 Analysis: without sharing each level computes the answers itself. What remains of each level is its own: the
 entities' states, steps, and rows.
 """
@@ -19,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 import wayeb_py
-from benchmarks.harness.measure import Bound, Figure, start, stay_on_one_core
+from benchmarks.harness.measure import Bound, Experiment, Figure, start, stay_on_one_core
 from wayeb_py.engine.priority_levels.leveled_recogniser import LeveledRecogniser
 
 SEED = 33
@@ -64,6 +68,15 @@ def make_events(n: int, dice: np.random.Generator) -> pa.RecordBatch:
     )  # fmt: skip
 
 
+def text_of_tiers(asked: str) -> str:
+    """A high pattern, and a low one that asks where the high one was detected."""
+    return (
+        STREAM.replace("attr speed number", "attr speed number attr was number")
+        + "pattern P0 := (inside(zone) and speed > 10) ; (not near(port, 5 km) and speed < 5) priority high\n"
+        + f"pattern After := ({asked}) ; (speed > 5 and inside(zone)) priority low\n"
+    )
+
+
 def text_of(n_levels: int) -> str:
     """A pattern for each level."""
     return STREAM + "".join(
@@ -85,6 +98,39 @@ def run(patterns: wayeb_py.Patterns, events: pa.RecordBatch, shares: bool) -> tu
     found = pa.concat_tables([table for table in left if table.num_rows])
     columns = (found.column(name).to_pylist() for name in ("pattern", "entity", "ts"))
     return took_s, sorted(zip(*columns, strict=True))
+
+
+def measure_tiers(experiment: Experiment, folder: Path, events: pa.RecordBatch, repeats: int) -> None:
+    """What it costs to step a tier again, by a column that holds its answer."""
+    file = folder / "tiers.sre"
+    texts = {"stepped again": text_of_tiers("detected(P0)"), "given": text_of_tiers("was = 1")}
+    file.write_text(texts["given"])
+    column = pa.array(np.zeros(events.num_rows))
+    found = wayeb_py.compile(file).recognise(pa.table([*events.columns, column], [*events.schema.names, "was"]))
+    at = {(row["entity"], row["ts"]) for row in found.to_arrow().to_pylist() if row["pattern"] == "P0"}
+    keys = zip(events.column("mmsi").to_pylist(), events.column("t").to_pylist(), strict=True)
+    given = pa.array([float(key in at) for key in keys])
+    whole = pa.RecordBatch.from_arrays([*events.columns, given], [*events.schema.names, "was"])
+    patterns = {}
+    for way, text in texts.items():
+        file.write_text(text)
+        patterns[way] = wayeb_py.compile(file)
+    seconds: dict[str, list[float]] = {way: [] for way in texts}
+    answers = {}
+    with experiment.watched():
+        for repeat in range(repeats + 1):
+            for way in list(texts) if repeat % 2 else list(texts)[::-1]:
+                took_s, answers[way] = run(patterns[way], whole, True)
+                if repeat:
+                    seconds[way].append(took_s)
+    same = answers["given"] == answers["stepped again"]
+    n_after = sum(name == "After" for name, _, _ in answers["given"])
+    experiment.check(f"{n_after:,} detections by a tier, and by a column that holds its answer", same and n_after > 0)
+    for way, some in seconds.items():
+        us = [1e6 * s / whole.num_rows for s in some]
+        experiment.row(tier=way, **{"us an event": float(np.median(us))}, low=min(us), high=max(us))
+    ratio = float(np.median(seconds["stepped again"]) / np.median(seconds["given"]))
+    experiment.report("a tier that a higher level has, stepped again, over its answer from a column", ratio, "x")
 
 
 def main() -> None:
@@ -123,6 +169,7 @@ def main() -> None:
                     **{"us an event": float(np.median(us))}, low=min(us), high=max(us),
                 )  # fmt: skip
             gains.append(float(np.median(seconds[False]) / np.median(seconds[True])))
+        measure_tiers(experiment, Path(folder), events, repeats)
     experiment.bound(Bound("three levels without sharing over with it", gains[-1], LEAST_GAIN, "at least"))
     experiment.figure(Figure("Sharing between levels", "levels", "us an event", "values", low="low", high="high"))
     experiment.finish()
