@@ -95,8 +95,9 @@ def run(patterns: wayeb_py.Patterns, events: pa.RecordBatch, shares: bool) -> tu
         while (one := recogniser.work()) is not None:
             left.append(one.found)
     took_s = time.thread_time() - began_s
-    found = pa.concat_tables([table for table in left if table.num_rows])
-    columns = (found.column(name).to_pylist() for name in ("pattern", "entity", "ts"))
+    asked = ("pattern", "entity", "ts")  # levels may have other columns besides
+    found = pa.concat_tables([table.select(asked) for table in left if table.num_rows])
+    columns = (found.column(name).to_pylist() for name in asked)
     return took_s, sorted(zip(*columns, strict=True))
 
 
