@@ -194,7 +194,9 @@ def open_log(
     path = Path(source.removeprefix(FOLDER))
     if not is_table(source) and not path.is_dir():
         raise DataError(
-            f"`{path}` is not a folder", hint="name a folder, kafka://HOST:PORT/TOPIC, or replay:PATH with a data set"
+            f"`{source.removeprefix(FOLDER)}` is not a folder",
+            hint="name a folder, a table (delta:PATH), kafka://HOST:PORT/TOPIC, replay:PATH with a data set, or with "
+            "--engine local what is received: -, tcp://HOST:PORT, nmea+udp://HOST:PORT, mqtt://HOST/TOPIC",
         )
     journal = checkpoint.journal.with_stem(f"{checkpoint.journal.stem}-{number}") if number else checkpoint.journal
     if checkpoint.read() is None:  # left by a failed start: no offset belongs to it yet, and files may have gone since

@@ -187,10 +187,12 @@ def test_the_command_ends_with_that_line(
 
 def test_a_stream_that_cannot_begin_says_so_in_json_where_all_else_is(tmp_path: Path) -> None:
     (tmp_path / "p.sre").write_text("stream s { key id time ts in s }\npattern P := (v > 0)\n")
-    arguments = ["stream", "p.sre", "--source", "nowhere", "--out", "found", "--checkpoint", "state", "--log", "json"]
+    source = "ais://127.0.0.1:10110"  # nearly an address
+    arguments = ["stream", "p.sre", "--source", source, "--out", "found", "--checkpoint", "state", "--log", "json"]
     done = subprocess.run(
         [sys.executable, "-m", "wayeb_py.cli", *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 3
     told = [json.loads(line) for line in done.stderr.splitlines()]
-    assert told[0]["message"] == "`nowhere` is not a folder"
+    assert told[0]["message"] == f"`{source}` is not a folder"
+    assert "nmea+udp://HOST:PORT" in told[0]["hint"]
