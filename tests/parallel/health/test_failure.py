@@ -195,4 +195,4 @@ def test_a_stream_that_cannot_begin_says_so_in_json_where_all_else_is(tmp_path: 
     assert done.returncode == 3
     told = [json.loads(line) for line in done.stderr.splitlines()]
     assert told[0]["message"] == f"`{source}` is not a folder"
-    assert "nmea+udp://HOST:PORT" in told[0]["hint"]
+    assert "nmea+udp://HOST:PORT" in told[1]["message"]
