@@ -95,7 +95,7 @@ def test_no_panel_is_empty(drawn: Drawn) -> None:
 def test_what_spans_decades_is_on_a_logarithmic_axis_and_has_no_bars(drawn: Drawn) -> None:
     values = [row[drawn.figure.y] for row in drawn.rows()]
     is_log = drawn.sheet.axes[0].get_yscale() == "log"
-    is_share = 0 <= min(values) and max(values) <= 1  # may be nothing, and has no decades
+    is_share = min(values) >= 0 and max(values) <= 1  # may be nothing, and has no decades
     assert is_log or is_share or min(values) * 20 > max(values)
     assert not is_log or not any(axis.patches for axis in drawn.sheet.axes)
 
