@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
@@ -138,7 +137,7 @@ def test_a_search_ahead_goes_one_step_ahead_and_ends_with_its_caller(
     with ThreadPoolExecutor(1) as pool:
         searching = meetings.meet(entity, ts, lon, lat, ranks, speed_m_s=still, course=still, pool=pool)
         for nth, some in enumerate(searching, 1):
-            time.sleep(0.01)  # the search ahead has time to write where these are, if it did
+            pool.submit(int).result()  # by now the search ahead has written over these, if it does
             rows += some.row.tolist()
             if nth == 5:
                 break

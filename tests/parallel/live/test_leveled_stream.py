@@ -4,6 +4,7 @@ overload is decided again after a kill."""
 from __future__ import annotations
 
 import json
+import os
 import re
 import threading
 from collections import Counter
@@ -24,6 +25,7 @@ from tests.parallel.live.live_loops import TableLog
 from tests.parallel.live.live_runs import LiveRun, images
 from wayeb_py.engine.priority_levels.decisions import Decisions, Made, made_of
 from wayeb_py.engine.priority_levels.leveled_recogniser import LeveledRecogniser
+from wayeb_py.errors import DataError
 from wayeb_py.files.formats.block import Block
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.durable import failpoints
@@ -326,6 +328,18 @@ def test_a_damaged_note_before_a_legible_one_is_told(tmp_path: Path) -> None:
     damaged = (tmp_path / BEGUN[1]).read_bytes().replace(b"10", b"13", 1)
     (tmp_path / BEGUN[1]).write_bytes(damaged)
     assert BatchLedger(tmp_path).load().n_damaged == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full")
+def test_a_disk_that_is_full_when_something_is_noted_is_one_message(tmp_path: Path) -> None:
+    ledger = BatchLedger(tmp_path)
+    ledger.load()
+    ledger.begin({})
+    ledger.close()
+    ledger._begun_files = [os.open("/dev/full", os.O_WRONLY) for _ in BEGUN]
+    with pytest.raises(DataError, match=r"cannot write `.*begun-1\.ndjson`: No space left on device"):
+        ledger.note(7, offset_at(10, []))
+    ledger.close()
 
 
 def test_nothing_is_shed_where_nobody_wants_it(tmp_path: Path) -> None:
