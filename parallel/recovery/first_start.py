@@ -82,11 +82,12 @@ def _extend_schema(
 def _sample(
     log: Log, wanted: Wanted, once: bool, stop: threading.Event, say: Callable[[str], None]
 ) -> pa.Schema | None:
-    """The types of the first events; waits for them unless only existing events are read."""
+    """The types of the first events; waits for them unless only existing events are read, or no more can come."""
     told: set[float] = set()
     if once:
         log.settle()
     while True:
+        once = once or log.ends() is not None  # asked first: what comes before the end is there by then
         try:
             sampled = log.schema(wanted)
             if sampled is not None or once:

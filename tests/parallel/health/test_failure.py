@@ -196,3 +196,29 @@ def test_a_stream_that_cannot_begin_says_so_in_json_where_all_else_is(tmp_path: 
     told = [json.loads(line) for line in done.stderr.splitlines()]
     assert told[0]["message"] == f"`{source}` is not a folder"
     assert "nmea+udp://HOST:PORT" in told[1]["message"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "code", "told"), [("", 0, ""), ("no object\n", 3, "nothing that has arrived is a JSON object")]
+)
+def test_a_stream_whose_input_ends_without_an_event_ends(tmp_path: Path, lines: str, code: int, told: str) -> None:
+    (tmp_path / "p.sre").write_text("stream s { key id time ts in s attr v number }\npattern P := (v > 0)\n")
+    arguments = [
+        "stream",
+        "p.sre",
+        "--engine",
+        "local",
+        "--source",
+        "-",
+        "--out",
+        "-",
+        "--checkpoint",
+        "state",
+        "--quiet",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "wayeb_py.cli", *arguments],
+        cwd=tmp_path, input=lines, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (code, "")
+    assert told in done.stderr
