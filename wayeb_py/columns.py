@@ -24,6 +24,7 @@ from wayeb_py.errors import EventsError
 Array = npt.NDArray[Any]
 
 FEW = 16  # up to this many texts are taken one by one: Arrow's dictionary costs as much as hundreds of them
+_WHOLE = pa.int64()
 TICKS_PER_S = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
@@ -218,6 +219,15 @@ def ticks_of(column: Column, unit: str | None, name: str) -> Column:
         ticks = np.where(readable, exact, 0).astype(np.int64)
     missing = ~readable if column.missing is None else ~readable | (column.missing != 0)
     return Column("time", ticks, missing.astype(np.uint8) if missing.any() else None, per_unit=per_s)
+
+
+def ticks_in(array: pa.Array, unit: str | None, name: str) -> Column:
+    """The ticks of an Arrow array of times; soonest where there is a time in every row."""
+    type_ = array.type
+    if array.null_count == 0 and (pa.types.is_timestamp(type_) or (type_ == _WHOLE and unit is not None)):
+        per_s = TICKS_PER_S[type_.unit if unit is None or type_ != _WHOLE else unit]
+        return Column("time", array.view(_WHOLE).to_numpy(), per_unit=per_s)
+    return ticks_of(column_of(array, name), unit, name)
 
 
 def times_of(

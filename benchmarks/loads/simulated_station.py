@@ -16,7 +16,6 @@ import numpy as np
 import wayeb_py
 from benchmarks.loads.connections import Rendered
 from benchmarks.loads.processor_clock import ProcessorClock
-from wayeb_py.files.output.table_text import render_ndjson
 from wayeb_py.parallel.live.live_stream import live_stream
 from wayeb_py.parallel.logs.arrival import Arrival
 from wayeb_py.parallel.receive.decoders import JsonLines
@@ -112,8 +111,7 @@ class TimedLines:
 
     def open(self, stream_id: str, is_new: bool) -> None: ...
     def write(self, batch: Batch) -> None:
-        for table in batch.tables():
-            lines = render_ndjson(table).split(b"\n")[:-1]
+        for _, lines in batch.objects():
             now_s = self._clock.now_s()
             self.lines += [(now_s, line) for line in lines]
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.errors import DataError
+from wayeb_py.parallel.durable.background import yield_to_others
 from wayeb_py.parallel.logs.back_pressure import (
     Capacity,
     LivePressure,
@@ -66,6 +67,7 @@ class Writer:
         self._thread.join()
 
     def _run(self) -> None:
+        yield_to_others()
         while True:
             with self._changed:
                 while self._next is None and not self._closed:

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Protocol
 
 from wayeb_py.parallel.durable import failpoints
+from wayeb_py.parallel.durable.background import yield_to_others
 from wayeb_py.parallel.live.batch_ledger import BatchLedger
 from wayeb_py.parallel.logs.log import Log, Offsets
 from wayeb_py.parallel.recovery.batch_output import BatchOutput
@@ -166,6 +167,7 @@ class Committer:
             self._changed.wait_for(lambda: self._is_awaited or self._closed, seconds)
 
     def _run(self) -> None:
+        yield_to_others()
         while True:
             with self._changed:
                 while self._ended is None and not self._closed:

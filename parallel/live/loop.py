@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wayeb_py.clock import SYSTEM, Clock
+from wayeb_py.engine.rows.few_detections import FewDetections
 from wayeb_py.files.formats.block import Block
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.health.gauge import Gauge
@@ -285,14 +286,14 @@ class Loop:
         result = BatchResult(self._recogniser, self.options.episodes, self.options.columns)
         return OpenBatch(number, since, result, self.clock.steady_s(), dict(since.at))
 
-    def _give(self, table: pa.Table | None) -> None:
+    def _give(self, found: pa.Table | FewDetections | None) -> None:
         """Passes on what was found, at once or with the batch."""
-        if table is None:
+        if found is None:
             return
         if self.prompt is None:
-            self._batch.tables.append(table)
+            self._batch.tables.append(found.to_arrow() if isinstance(found, FewDetections) else found)
         else:
-            self.prompt(Batch(self._batch.number, found=table))
+            self.prompt(Batch(self._batch.number, found))
 
     def _hear(self, block: Block, stream: str) -> None:
         if self.options.idle_s is None:

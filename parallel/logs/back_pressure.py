@@ -24,7 +24,7 @@ import json
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -127,7 +127,9 @@ def take(state: SourceState, taken: int) -> SourceState:
     """The source after the recogniser has taken everything below an offset."""
     if taken <= state.taken <= state.offered:
         return state
-    return replace(state, taken=max(state.taken, taken), offered=max(state.offered, taken))
+    return SourceState(
+        state.at_s, state.clock_s, max(state.taken, taken), max(state.offered, taken), state.watched_s, state.waited_s
+    )
 
 
 class Arrivals:

@@ -16,9 +16,7 @@ import socket
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
-from wayeb_py.engine.rows.detection_id import DETECTION_ID
 from wayeb_py.errors import DataError
-from wayeb_py.files.output.table_text import render_objects
 from wayeb_py.parallel.receive.address import Address, parse_address, port_of
 from wayeb_py.parallel.sinks.outbox import Outbox, UndeliveredError
 from wayeb_py.parallel.sinks.sinks import Batch, Sink
@@ -74,8 +72,8 @@ class Delivery:
         """Prepares nothing: a consumer may come later."""
 
     def write(self, batch: Batch) -> None:
-        for table in batch.tables():
-            for item in zip(table.column(DETECTION_ID).to_pylist(), render_objects(table), strict=True):
+        for ids, objects in batch.objects():
+            for item in zip(ids, objects, strict=True):
                 self.outbox.put(item)
 
     def flush(self) -> None:

@@ -18,8 +18,10 @@ from typing import IO, Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from wayeb_py.engine.rows.detection_id import DETECTION_ID
+from wayeb_py.engine.rows.few_detections import FewDetections
 from wayeb_py.errors import DataError
-from wayeb_py.files.output.table_text import render_ndjson
+from wayeb_py.files.output.table_text import objects_of_values, render_objects
 from wayeb_py.files.output.whole_file import make_folder, telling_faults, write_whole
 from wayeb_py.files.output.write import Output, ParquetOutput
 from wayeb_py.files.stores import Location, StorePath
@@ -34,7 +36,7 @@ class Batch:
     def __init__(
         self,
         number: int,
-        found: pa.Table | None = None,
+        found: pa.Table | FewDetections | None = None,
         aside: bytes = b"",
         counts: Sequence[dict[str, Any]] = (),
         parts: Sequence[Callable[[], pa.Table]] = (),
@@ -42,7 +44,10 @@ class Batch:
         self.number = number
         self.aside = aside  # NDJSON
         self.counts = list(counts)  # one for each partition and group
-        self.parts = [partial(itself, found)] if found is not None else list(parts)
+        self._few = found if isinstance(found, FewDetections) else None
+        self.parts = list(parts)
+        if found is not None:
+            self.parts = [partial(itself, found) if self._few is None else self._few.to_arrow]
 
     def tally(self) -> Tally:
         """What its tasks counted, together."""
@@ -59,6 +64,14 @@ class Batch:
         """What was found, in parts that fit in memory."""
         for part in self.parts:
             yield part()
+
+    def objects(self) -> Iterator[tuple[list[str], list[bytes]]]:
+        """The ids of what was found, and each as a JSON object, in parts that fit in memory."""
+        if self._few is not None:
+            yield self._few.columns[DETECTION_ID], objects_of_values(self._few.columns, self._few.types)
+            return
+        for table in self.tables():
+            yield table.column(DETECTION_ID).to_pylist(), render_objects(table)
 
     @property
     def found(self) -> pa.Table | None:
@@ -203,9 +216,9 @@ class NdjsonSink:
         """Prepares nothing."""
 
     def write(self, batch: Batch) -> None:
-        for table in batch.tables():
+        for _, objects in batch.objects():
             with telling_faults(None):
-                self._stream.write(render_ndjson(table))
+                self._stream.write(b"".join([line + b"\n" for line in objects]))
                 self._stream.flush()
 
     def flush(self) -> None:

@@ -15,9 +15,7 @@ import socket
 import threading
 from collections import deque
 
-from wayeb_py.engine.rows.detection_id import DETECTION_ID
 from wayeb_py.errors import DataError
-from wayeb_py.files.output.table_text import render_objects
 from wayeb_py.parallel.sinks.sinks import Batch
 
 QUEUE = 1000  # lines that wait for a viewer
@@ -73,9 +71,8 @@ class ViewerPort:
         self._begin(self._accept)
 
     def write(self, batch: Batch) -> None:
-        for table in batch.tables():
-            ids = table.column(DETECTION_ID).to_pylist()
-            self._show(list(zip(ids, render_objects(table), strict=True)))
+        for ids, objects in batch.objects():
+            self._show(list(zip(ids, objects, strict=True)))
 
     def flush(self) -> None:
         """Waits for nothing: viewers take what they can."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from wayeb_py.clock import SYSTEM, Clock
-from wayeb_py.columns import column_of, ticks_of
+from wayeb_py.columns import ticks_in
 from wayeb_py.engine.rows.detection_id import with_ids
 from wayeb_py.files.formats.block import AsideRow, Block, values_of_rows
 from wayeb_py.files.output.set_aside import kind_of, render_aside
@@ -170,7 +170,7 @@ class TaskResult:
         patterns = self.recogniser.patterns
         stream = next((one for one in patterns.meaning.streams if one.name == name), patterns.meaning.stream)
         assert stream.time is not None
-        ticks = ticks_of(column_of(batch.column(stream.time), stream.time), stream.time_unit, stream.time)
+        ticks = ticks_in(batch.column(stream.time), stream.time_unit, stream.time)
         if len(ticks.values):
             now = self._clock.wall_s() * ticks.per_unit
             first, last = ticks.values.min(), ticks.values.max()

@@ -23,6 +23,10 @@ from tests.strategies import ALL_ATOMS, PLAIN_ATOMS, examples
 from wayeb_py.compiler.limits import Limits
 from wayeb_py.engine.arrival.tie_order import Disorder
 from wayeb_py.engine.few.few_events import FewEvents
+from wayeb_py.engine.rows.detection_id import with_ids
+from wayeb_py.engine.rows.detections import Detections
+from wayeb_py.files.output.table_text import objects_of_values, plain_table, render_objects
+from wayeb_py.parallel.stream.gather import aligned
 
 CASES = dict(corpus())
 Way = Literal["ordinary", "batches", "ordinary rows", "rows"]
@@ -36,6 +40,20 @@ def at_most(room: int) -> Iterator[None]:
         yield
 
 
+def n_alike(found: Detections) -> int:
+    """How many detections are had without a table: with the values, ids and lines that the table has."""
+    few = found.few()
+    if few is None:
+        return 0
+    table, own = plain_table(with_ids(found.to_arrow())), few.with_ids()
+    assert own.to_arrow().schema == table.schema
+    assert repr(own.to_arrow().to_pylist()) == repr(table.to_pylist())
+    assert objects_of_values(own.columns, own.types) == render_objects(table)
+    wider = table.schema.append(pa.field("of_another", pa.dictionary(pa.int32(), pa.string())))
+    assert repr(own.aligned(wider).to_arrow().to_pylist()) == repr(aligned(table, wider).to_pylist())
+    return len(few)
+
+
 class Run:
     """A recogniser that is fed one way, and all that it gave."""
 
@@ -46,13 +64,16 @@ class Run:
         self.recogniser.bind(self.table.schema)
         self.found: list[pa.Table] = []
         self.n_few = 0
+        self.n_without_table = 0
 
     def feed(self, begin: int, end: int) -> None:
         some = self.table.slice(begin, end - begin)
         given: Any = some.to_pylist() if self.way.endswith("rows") and len(some) else some
         with at_most(0 if self.way.startswith("ordinary") else 32), self.counted():
             try:
-                self.found.append(self.recogniser.feed(given).to_arrow())
+                found = self.recogniser.feed(given)
+                self.n_without_table += n_alike(found)
+                self.found.append(found.to_arrow())
             except Disorder as wrong:
                 self.found.append(pa.table({"entity": [str(wrong.entity)], "row": [wrong.row]}))
             except OverflowError:  # of a list of rows with whole numbers that Arrow has no type for
@@ -116,6 +137,49 @@ def test_every_case_of_the_corpus_leaves_the_same_state(name: str) -> None:
     cuts = sorted({*random_cuts(job), *range(3, job.table.num_rows, 3)})
     by_rows = rows_can_be_given(job.table) and len(name) % 2
     compare(job, cuts, WAYS[1 if by_rows else 0], None, [1])
+
+
+KEYS: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "text": (pa.string(), ["p", 'q "1"', "ü"]),
+    "whole": (pa.int32(), [-7, 0, 12]),
+    "large": (pa.uint64(), [2**64 - 1, 5, 2**63]),
+}
+TIMES: list[pa.DataType] = [pa.timestamp("us"), pa.timestamp("ns", "UTC"), pa.timestamp("s"), pa.int64()]
+EMITTED: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "x": (pa.float64(), [1.5, None, float("nan"), 1e-9, 2e30]),
+    "k": (pa.dictionary(pa.int32(), pa.string()), ["a", None, "b\n"]),
+    "b": (pa.bool_(), [True, None, False]),
+    "seen": (pa.timestamp("ms"), [10**12, None, -(10**13)]),
+}
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("time", TIMES, ids=str)
+def test_a_few_detections_of_any_type_are_those_of_the_table(key: str, time: pa.DataType) -> None:
+    unit = "in ms" if time == pa.int64() else ""
+    attributes = "attr n number attr x number attr k text attr b bool attr seen time"
+    block = f"stream s {{ key id time ts {unit} {attributes} }}\n"
+    source = block + "pattern A := (n > 0) ; (n > 0) emit x, k\npattern B := (n > 1) emit b, seen\n"
+    dice, n, n_alone = np.random.default_rng(3), 120, 0
+    columns = {name: pa.array((some * n)[:n], type_) for name, (type_, some) in EMITTED.items()}
+    columns["n"] = pa.array(dice.integers(0, 3, n))
+    columns["id"] = pa.array([KEYS[key][1][i] for i in dice.integers(0, 3, n)], KEYS[key][0])
+    columns["ts"] = pa.array(1_700_000_000 + 7 * np.arange(n), pa.int64()).cast(time)
+    table, recogniser = pa.table(columns), wayeb_py.Recogniser(wayeb_py.compile(source), order="sorted")
+    for begin in range(0, n, 6):
+        n_alone += n_alike(recogniser.feed(table.slice(begin, 6)))
+    assert n_alone > n // 2
+
+
+@pytest.mark.parametrize("type_", [pa.float32(), pa.decimal128(12, 2), pa.date32()], ids=str)
+def test_a_type_that_arrow_alone_writes_has_its_table(type_: pa.DataType) -> None:
+    source = "stream s { key id time ts in s attr n number attr x number }\npattern A := (n > 0) emit x\n"
+    columns = {"id": [1, 1], "ts": [1, 2], "n": [1, 1], "x": pa.array([1, 2], pa.int32()).cast(type_)}
+    recogniser = wayeb_py.Recogniser(wayeb_py.compile(source), order="sorted")
+    assert recogniser.feed(pa.table(columns)).few() is None
+    found = recogniser.feed(pa.table(columns | {"ts": [3, 4]}))
+    assert found.few() is None
+    assert len(found) == 2
 
 
 def test_many_cases_of_the_corpus_take_the_way_for_a_few() -> None:

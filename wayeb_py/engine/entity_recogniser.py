@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wayeb_py.arrays import I32, Bool
-from wayeb_py.columns import column_of, ticks_of
+from wayeb_py.columns import ticks_in
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.engine.arrival.entities import wrong_key
 from wayeb_py.engine.arrival.input_tables import batch_of_rows
@@ -40,7 +40,8 @@ from wayeb_py.files.projection import Need
 from wayeb_py.tally import NO_KEY, NO_TIME, Tally
 
 if TYPE_CHECKING:
-    from wayeb_py.engine.few.few_events import BatchOf, FewEvents
+    from wayeb_py.engine.few.few_events import FewEvents
+    from wayeb_py.engine.rows.detection_rows import BatchOf
     from wayeb_py.engine.saved.changes import Changes
 
 Aside = list[tuple[str, pa.RecordBatch]]  # (reason, rows); the caller takes them out
@@ -146,12 +147,34 @@ class EntityRecogniser(OrderedRecogniser):
         conformed = binding.conform(batch) if can_tell else None
         if conformed is None or conformed.column(binding.key).null_count or conformed.column(binding.time).null_count:
             return None
+        few = self._few_of(binding)
+        changes, done = np.ones(batch.num_rows, dtype=bool), 0
+        while few is not None and few.skips and done < batch.num_rows:
+            some = conformed.slice(done, ROOM)
+            n, own = few.skip(some.num_rows) if few.fill_batch(some) else (0, changes[:0])
+            changes[done : done + n] = own
+            done += n
+            if n:
+                self._note_skipped(few.entities(n), own)
+            if n < some.num_rows:
+                break
+        if done < batch.num_rows:
+            changes[done:] = self._skip_many(binding, conformed.slice(done))
+        return changes
+
+    def _note_skipped(self, entity: I32, changes: npt.NDArray[Any]) -> None:
+        if self._changes is not None:
+            self._changes.touch(entity)
+        self.counts.events += int((changes == 0).sum())
+
+    def _skip_many(self, binding: Binding, conformed: pa.RecordBatch) -> Bool:
+        """As `skip_unneeded`, array by array."""
         n_late = self.counts.late
         rows = self._arrive(conformed)
-        if rows is None or len(rows) != batch.num_rows or self.counts.late != n_late:
+        if rows is None or len(rows) != conformed.num_rows or self.counts.late != n_late:
             if rows is not None and len(rows):
                 binding.count[rows.entity] = 0
-            return np.ones(batch.num_rows, dtype=bool)
+            return np.ones(conformed.num_rows, dtype=bool)
         n, nothing = len(rows), np.zeros(len(rows), dtype=np.int64)
         link = np.full(n, -1, dtype=np.int32)
         chunk = Chunk(
@@ -329,11 +352,11 @@ class EntityRecogniser(OrderedRecogniser):
         if key.null_count or has_null_word(key):
             batch = self._set_aside(batch, pc.is_null(plain(key)), NO_KEY)
             key, time = batch.column(binding.key), batch.column(binding.time)
-        ticks = ticks_of(column_of(time, binding.time), binding.time_unit, binding.time)
+        ticks = ticks_in(time, binding.time_unit, binding.time)
         if ticks.missing is not None:
             batch = self._set_aside(batch, pa.array(ticks.missing != 0), NO_TIME)
             key, time = batch.column(binding.key), batch.column(binding.time)
-            ticks = ticks_of(column_of(time, binding.time), binding.time_unit, binding.time)
+            ticks = ticks_in(time, binding.time_unit, binding.time)
         if batch.num_rows == 0:
             return None
         entity = binding.entities.number(key)

@@ -15,6 +15,7 @@ import pyarrow as pa
 from wayeb_py.dsl.rules import Level
 from wayeb_py.engine.priority_levels.level_tally import LevelTally
 from wayeb_py.engine.priority_levels.leveled_recogniser import Left
+from wayeb_py.engine.rows.few_detections import FewDetections
 from wayeb_py.files.formats.block import AsideRow, Block, values_of_rows
 from wayeb_py.files.output.table_text import plain_table
 from wayeb_py.parallel.health.totals import BY_LEVEL
@@ -42,13 +43,16 @@ class LaneResult(BatchResult):
         for batch in block.batches:
             self._see_times(batch, stream)
 
-    def leave(self, left: Left) -> pa.Table | None:
-        """Counts what a lane has found; the table has the stream's columns."""
+    def leave(self, left: Left) -> pa.Table | FewDetections | None:
+        """Counts what a lane has found; it leaves with the stream's columns."""
         self.recognise_s += left.took_s
         for reason, batch in self.recogniser.aside:
             for values in values_of_rows(batch):
                 self._set_aside(AsideRow(None, None, reason, values))
         self.recogniser.aside.clear()
+        if isinstance(left.leaving, FewDetections):
+            self._tally.detections.update(Counter(left.leaving.columns["pattern"]))
+            return left.leaving.aligned(self._columns)
         if not left.found.num_rows:
             return None
         found = plain_table(left.found)
@@ -88,8 +92,8 @@ class LaneResults:
         """Counts what was read."""
         self._own[0].arrive(block, stream)
 
-    def leave(self, left: Left) -> pa.Table | None:
-        """Counts what a lane has found; the table has the stream's columns."""
+    def leave(self, left: Left) -> pa.Table | FewDetections | None:
+        """Counts what a lane has found; it leaves with the stream's columns."""
         return self._own[left.lane].leave(left)
 
     def counted(self, since: Offsets, until: Offsets, state_bytes: int) -> list[dict[str, Any]]:

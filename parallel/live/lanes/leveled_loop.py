@@ -95,9 +95,14 @@ class LeveledLoop(Loop):
                 self._lower_s = now_s
             # Where something arrives all the time, lower lanes have a slice now and again all the same.
             may_look = left.lane > 0 or self._is_behind or now_s - self._lower_s < WORK_S
-            if may_look and (now_s - began_s >= WORK_S or (self._is_woken and self._arrived.is_set())):
+            if may_look and (now_s - began_s >= WORK_S or (self._is_woken and self._has_arrived)):
                 break
         return has_worked
+
+    @property
+    def _has_arrived(self) -> bool:
+        """Whether a log that wakes the loop has something to read."""
+        return self._is_behind or self._arrived.is_set()
 
     def repeat(self, ranges: list[OffsetRange], after: Offset) -> None:
         """Does a batch that an earlier run has planned or begun."""
@@ -129,7 +134,7 @@ class LeveledLoop(Loop):
     def _look(self) -> tuple[bool, bool]:
         """Whether more events have arrived, and whether there are more yet."""
         leveled, now_s = self.keeper.leveled, self.clock.steady_s()
-        is_due = self._arrived.is_set() if self._is_woken else now_s - self._looked_s >= POLL_S
+        is_due = self._has_arrived if self._is_woken else self._is_behind or now_s - self._looked_s >= POLL_S
         if leveled.n_waiting >= MOST_WAITING or not (is_due or leveled.is_idle):
             return False, not leveled.is_idle
         self._looked_s = now_s
@@ -144,11 +149,8 @@ class LeveledLoop(Loop):
         began_s = self.clock.steady_s()
         self.take(ranges, until)
         self._reading.note(sum(one.end - one.start for one in ranges), self.clock.steady_s() - began_s)
-        is_behind = self._is_behind = any(until[p] < latest[p] for p in latest)
-        if is_behind:
-            self._arrived.set()
-            self._looked_s = -1.0
-        return bool(ranges), is_behind
+        self._is_behind = any(until[p] < latest[p] for p in latest)
+        return bool(ranges), self._is_behind
 
     def _next_offered(self, start: Offsets, latest: Offsets) -> Offsets:
         """The partitions that are read next, and how far they go: those of the most urgent lane that has something to
@@ -186,12 +188,12 @@ class LeveledLoop(Loop):
         """Notes what was decided, then lets out what was found."""
         self._decided += left.decisions
         self._batch.has_worked = True
-        table = self._results.leave(left)
-        if table is not None:
+        leaving = self._results.leave(left)
+        if leaving is not None:
             batch, since = self._batch, self._batch.since
             if self.keeper.leveled.decides(left.lane):
                 self._keep(Offset(dict(batch.taken), since.epoch, since.quiet, since.clock_s, since.spoke_s))
-            self._give(table)
+            self._give(leaving)
             failpoints.reach("leave")
 
     def _keep(self, begun: Offset) -> None:
@@ -209,11 +211,11 @@ class LeveledLoop(Loop):
         self._note_away(after)
         found = list(lanes.advance(batch.since, after, self.inputs))
         self._decided += [one for left in found for one in left.decisions]
-        leaving = [(left.lane, table) for left in found if (table := self._results.leave(left)) is not None]
+        leaving = [(left.lane, some) for left in found if (some := self._results.leave(left)) is not None]
         if any(lanes.leveled.decides(lane) for lane, _ in leaving):
             self._keep(after)
-        for _, table in leaving:
-            self._give(table)
+        for _, some in leaving:
+            self._give(some)
         return after if self._planned else replace(after, levels=lanes.places(after.at, self._decided).to_json())
 
     def _open(self, number: int, since: Offset) -> OpenBatch:

@@ -133,4 +133,4 @@ def test_lines_that_arrive_all_the_time_leave_the_rest_its_turns(tmp_path: Path)
     waited_s = np.array([sink.left_s[number] - hand.due_s[number] for number in range(N_FEED)])
     assert waited_s[100:].max() < MOST_S
     behind_s = np.array(done_s) - hand.due_s
-    assert behind_s[100:].max() < 10 * MOST_S < hand.due_s[-1] / 4
+    assert behind_s[100:].max() < 12 * MOST_S < hand.due_s[-1] / 4

@@ -21,11 +21,12 @@ class Conformer:
     def __init__(self, needs: Iterable[Need], schema: pa.Schema) -> None:
         self.schema = _needed_part(needs, schema)
         self._fitting: tuple[pa.Schema, list[int]] | None = None  # a schema that batches had, and where its columns are
+        self._is_whole = False  # whether such batches have these columns alone, in their order
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The needed columns in the types of the first batch."""
         if self._fitting is not None and batch.schema.equals(self._fitting[0]):
-            return batch.select(self._fitting[1])
+            return batch if self._is_whole else batch.select(self._fitting[1])
         fits = True
         arrays = []
         for field in self.schema:
@@ -44,7 +45,8 @@ class Conformer:
                     ) from None
             arrays.append(array)
         if fits:
-            self._fitting = batch.schema, [batch.schema.get_field_index(field.name) for field in self.schema]
+            places = [batch.schema.get_field_index(field.name) for field in self.schema]
+            self._fitting, self._is_whole = (batch.schema, places), places == [*range(len(batch.schema))]
         return pa.RecordBatch.from_arrays(arrays, names=self.schema.names)
 
 

@@ -64,6 +64,11 @@ class Entities:
             return pa.array(some.to_numpy().view(np.uint64))
         return some if some.type == self.key_type else some.cast(self.key_type)
 
+    def some_keys(self, numbers: I32) -> list[Any]:
+        """As `keys`, for a few entities, as Python values."""
+        keys: list[Any] = self._keys.some(numbers)
+        return [key % (1 << 64) for key in keys] if pa.types.is_uint64(self.key_type) else keys
+
     def keys_since(self, first: int) -> pa.Array:
         """The keys of all entities from a number on; costs no more than they do."""
         if first == 0:
@@ -218,6 +223,10 @@ class _IntegerKeys:
         keys = reused_memory(len(numbers), np.int64)
         return pa.array(np.take(self._known, numbers, out=keys, mode="clip"))
 
+    def some(self, numbers: I32) -> list[int]:
+        found: list[int] = self._known[numbers].tolist()
+        return found
+
 
 class _TextKeys:
     def __init__(self) -> None:
@@ -260,3 +269,6 @@ class _TextKeys:
                 return pa.array([self.words[number] for number in numbers.tolist()], type=pa.string())
             self._arrow = pa.array(self.words, type=pa.string())
         return self._arrow if numbers is None else self._arrow.take(pa.array(numbers))
+
+    def some(self, numbers: I32) -> list[str]:
+        return [self.words[number] for number in numbers.tolist()]

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wayeb_py.arrays import I32, I64, U8
-from wayeb_py.columns import column_of, kind_of, ticks_of
+from wayeb_py.columns import column_of, kind_of, ticks_in
 from wayeb_py.compiler.axes import Axis
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.arrival.reorder import Rows
@@ -30,16 +30,15 @@ from wayeb_py.engine.binding import Binding
 from wayeb_py.engine.few import MOST_EACH, ROOM
 from wayeb_py.engine.few.layout import Layout, cells_of_truths, lay_out_few
 from wayeb_py.engine.few.python_values import Unusual
-from wayeb_py.engine.rows.detection_rows import BatchDetections
+from wayeb_py.engine.rows.detection_rows import BatchDetections, BatchOf
 from wayeb_py.engine.rows.detection_schema import value_type
 from wayeb_py.engine.rows.detections import Detections
+from wayeb_py.engine.rows.few_detections import MOST, FewDetections
 from wayeb_py.engine.stepping.steppers import DetectionBuffer, Found
 from wayeb_py.engine.values import Chunk
-from wayeb_py.kernels.few.step_few import GIVEN, INTEGER, NUMBER, FewRows, KeptWords, step_few
+from wayeb_py.kernels.few.step_few import GIVEN, INTEGER, NUMBER, FewRows, KeptWords, skip_few, step_few
 from wayeb_py.kernels.step_parts import ChunkRows, RegisterMoves
 from wayeb_py.kernels.step_tables import KeptStates, ProductTables, ReportLists, Windows
-
-BatchOf = Callable[[], pa.RecordBatch]
 
 
 class FewEvents:
@@ -52,7 +51,7 @@ class FewEvents:
         self._entity: I32 = np.zeros(ROOM, dtype=np.int32)
         self._seq: I64 = np.zeros(ROOM, dtype=np.int64)
         self._link = np.full(ROOM, -1, dtype=np.int32)
-        self._fresh = np.zeros(ROOM, dtype=np.uint8)
+        self._fresh, self._changes = np.zeros(ROOM, dtype=np.uint8), np.zeros(ROOM, dtype=np.uint8)
         self._buffer = DetectionBuffer(1 << 12)
         self._few = tuple(FewRows(columns.key, columns.numbers, columns.integers, columns.absent, ROOM))
         self._axes = tuple(layout.axes)
@@ -102,15 +101,11 @@ class FewEvents:
         else:
             columns.key[:n] = [words.get(word, -1) for word in key.to_pylist()]
         time = batch.column(binding.time)
-        ticks = ticks_of(column_of(time, binding.time), binding.time_unit, binding.time)
+        ticks = ticks_in(time, binding.time_unit, binding.time)
         if ticks.missing is not None:
             return False
         columns.ts[:n] = ticks.values
-        for encoder in self._layout.cohort.encoders:
-            asked = encoder.axis.subject
-            if isinstance(asked, m.Attribute) and not self._fill_column(asked.name, batch, encoder.axis, n):
-                return False
-        return True
+        return all(self._fill_column(name, batch, axis, n) for name, axis in self._asked)
 
     def fill_arrays(self, arrays: Mapping[str, Any], n: int) -> bool:
         """Takes events as arrays by column: numbers as they are, times as ticks, texts as lists, nothing missing but
@@ -158,16 +153,39 @@ class FewEvents:
             fills.append((axis.subject.name, kept, cell))
         return fills
 
+    @cached_property
+    def _asked(self) -> list[tuple[str, Axis]]:
+        """The attributes that predicates look at, each with its axis."""
+        axes = [encoder.axis for encoder in self._layout.cohort.encoders]
+        return [(axis.subject.name, axis) for axis in axes if isinstance(axis.subject, m.Attribute)]
+
+    @cached_property
+    def _cell_of(self) -> dict[str, Callable[[str | None], int]]:
+        """What finds the cells of texts, by attribute."""
+        return {name: _cells_of_texts(axis) for name, axis in self._asked if axis.words is not None}
+
     def _fill_column(self, name: str, batch: pa.RecordBatch, axis: Axis, n: int) -> bool:
         columns, place = self._layout.columns, self._binding.schema.get_field_index(name)
         at = slice(place * ROOM, place * ROOM + n)
         if name == self._binding.time:
             columns.integers[at] = columns.ts[:n]
             return True
-        column = column_of(batch.column(place), name)
+        array = batch.column(place)
+        type_ = array.type
+        # Most columns are of these types, with all values; the others take the way of a large batch.
+        if type_ == _DOUBLE and not array.null_count:
+            columns.numbers[at] = array.to_numpy()
+            return True
+        if type_ == _WHOLE and not array.null_count:
+            columns.integers[at], columns.absent[at] = array.to_numpy(), 0
+            return True
+        if type_ == _TEXT and n <= FEW_TEXTS:
+            columns.integers[at] = [*map(self._cell_of[name], array.to_pylist())]
+            return True
+        column = column_of(array, name)
         if column.kind == "text":
-            codes = np.array([_cell_of_text(axis, word) for word in (*(column.words or ()), None)], dtype=np.int64)
-            columns.integers[at] = codes[column.values]
+            words = [*map(self._cell_of[name], (*(column.words or ()), None))]
+            columns.integers[at] = np.array(words, dtype=np.int64)[column.values]
         elif column.kind == "bool":
             columns.integers[at] = np.array(cells_of_truths(axis))[column.values]
         elif column.values.dtype.kind == "f":
@@ -198,6 +216,19 @@ class FewEvents:
     def entities(self, n: int) -> I32:
         """The entities of the first n events of the last step."""
         return self._entity[:n].copy()
+
+    @property
+    def skips(self) -> bool:
+        """Whether `skip` does for these patterns; the caller knows that they look at the event alone."""
+        return self._layout.group is not None and not self._layout.others
+
+    def skip(self, n: int) -> tuple[int, U8]:
+        """(how many of the n events that were taken are done, which of them would have changed a state)."""
+        if self._has_moved():
+            self._look_again(n)
+        *before, _moves, _reports, _windows, kept, _out = self._arguments
+        done: int = skip_few(0, n, *before, kept, self._changes)
+        return done, self._changes[:done]
 
     def _step_each(self, n: int, found: list[Found]) -> int:
         """One event after the other through all steppers: the kernel has kept its time when the others look back."""
@@ -281,6 +312,7 @@ class FewEvents:
         return FoundInFew(
             len(joined.row),
             lambda: binding.rows.detection_table(joined, Rows(batch_of(), entity, ts)),
+            lambda: binding.rows.few(joined, entity, ts, batch_of),
             self._nothing.episodes(),
         )
 
@@ -288,9 +320,14 @@ class FewEvents:
 class FoundInFew(Detections):
     """Detections whose table is made at its first use."""
 
-    def __init__(self, n: int, make: Callable[[], pa.Table], episodes: pa.Table) -> None:
-        self._n, self._make = n, make
+    def __init__(
+        self, n: int, make: Callable[[], pa.Table], make_few: Callable[[], FewDetections | None], episodes: pa.Table
+    ) -> None:
+        self._n, self._make, self._make_few = n, make, make_few
         self._episodes = episodes
+
+    def few(self) -> FewDetections | None:
+        return self._make_few() if self._n <= MOST else None
 
     @cached_property
     def _table(self) -> pa.Table:
@@ -325,6 +362,8 @@ def _cells_of_texts(axis: Axis) -> Callable[[str | None], int]:
     return cell
 
 
+_DOUBLE, _WHOLE, _TEXT = pa.float64(), pa.int64(), pa.string()
+FEW_TEXTS = 64  # up to this many texts are looked up one by one, sooner than Arrow makes a dictionary of them
 _NO_I32, _NO_I64 = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64)
 _NO_U16 = np.zeros(0, dtype=np.uint16)
 _NO_GROUP = (

@@ -105,9 +105,13 @@ class Decisions:
 def ranges(what: What, source: str, lane: int, numbers: Iterable[int]) -> list[Decision]:
     """Numbers, ascending, as ranges."""
     found: list[Decision] = []
+    first = end = -1
     for number in numbers:
-        if found and found[-1].end == number:
-            found[-1] = Decision(what, source, lane, found[-1].first, number + 1)
-        else:
-            found.append(Decision(what, source, lane, number, number + 1))
+        if number != end:
+            if end > first:
+                found.append(Decision(what, source, lane, first, end))
+            first = number
+        end = number + 1
+    if end > first:
+        found.append(Decision(what, source, lane, first, end))
     return found

@@ -6,7 +6,7 @@ in any order: so one number for each source says how far a lane is, however the 
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +40,8 @@ class SourceQueue:
         self.end = first  # the number of the next event
         self.at = [first] * n_lanes  # [lane]: the number of the next event that it takes
         self.batches: list[Arrived] = []
+        self._ends: list[int] = []  # [batch]: the number after its last event
+        self._times_s: list[float] = []  # [batch]: when it arrived, ascending
         self.newest: dict[Any, tuple[Arrived, int, Any]] = {}  # by entity: its newest event that waits, and its time
 
     def add(self, batch: pa.RecordBatch, arrived_s: float) -> Arrived:
@@ -47,6 +49,8 @@ class SourceQueue:
         arrived = Arrived(batch, arrived_s, self.end)
         self.batches.append(arrived)
         self.end = arrived.end
+        self._ends.append(self.end)
+        self._times_s.append(max(arrived_s, self._times_s[-1]) if self._times_s else arrived_s)
         return arrived
 
     def n_waiting(self, lane: int) -> int:
@@ -59,12 +63,9 @@ class SourceQueue:
 
     def old_end(self, lane: int, before_s: float) -> int:
         """The number up to which a lane's next events arrived before a time."""
-        end = self.at[lane]
-        for nth in range(self._index(end), len(self.batches)):
-            if self.batches[nth].arrived_s >= before_s:
-                break
-            end = self.batches[nth].end
-        return end
+        begin = self._index(self.at[lane])
+        end = bisect_left(self._times_s, before_s, begin)
+        return self._ends[end - 1] if end > begin else self.at[lane]
 
     def take(self, lane: int, end: int) -> tuple[pa.RecordBatch, list[tuple[float, int]], list[int]]:
         """A lane's next events before a number, without those that were replaced; how many of them arrived at each
@@ -92,7 +93,7 @@ class SourceQueue:
         lowest = min((self.at[lane] for lane in self.lanes), default=self.end)
         n_gone = self._index(lowest)
         if n_gone:
-            del self.batches[:n_gone]
+            del self.batches[:n_gone], self._ends[:n_gone], self._times_s[:n_gone]
         if self.shared is not None:
             self.shared.forget(lowest)
         if not self.batches:
@@ -100,4 +101,4 @@ class SourceQueue:
 
     def _index(self, number: int) -> int:
         """Which batch holds an event, or comes next."""
-        return bisect_left(self.batches, number + 1, key=lambda arrived: arrived.end)
+        return bisect_right(self._ends, number)

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,23 +36,33 @@ from wayeb_py.engine.priority_levels.validity import Validity
 from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.engine.rows.detection_id import DETECTION_ID, with_ids
 from wayeb_py.engine.rows.detections import Detections
+from wayeb_py.engine.rows.few_detections import FewDetections
 from wayeb_py.engine.stepping.shared_values import Asked, SharedValues, asked_of_events
 
-SLICE_S = 0.0008  # what a slice of a lower level is to take: nine in ten then give way within a millisecond
+SLICE_S = 0.0005  # what a slice of a lower level is to take: nearly all then give way within a millisecond
 MOST_ROWS = 1 << 16
 LEFT_WAITING = 0.5  # of the time after which a lane sheds: what has waited for less stays when it does
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Left:
     """What one slice of work has given: detections of a lane with their ids, `stale` where some may be, and what was
     decided."""
 
     level: Level
     lane: int
-    found: pa.Table
+    leaving: pa.Table | FewDetections
     decisions: tuple[Made, ...] = ()
     took_s: float = 0.0
+
+    @cached_property
+    def found(self) -> pa.Table:
+        """What leaves as a table."""
+        if not isinstance(self.leaving, FewDetections):
+            return self.leaving
+        table = self.leaving.to_arrow()
+        place = table.column_names.index("pattern")  # encoded in every table of detections
+        return table.set_column(place, "pattern", table.column(place).dictionary_encode())
 
 
 class LeveledRecogniser:
@@ -226,8 +237,10 @@ class LeveledRecogniser:
         tally.replaced += len(gone)
         began_s = self._clock.steady_s()
         if is_shed:
-            replaced = set(gone)
-            numbers = [number for number in range(begin, end) if number not in replaced]
+            numbers: Sequence[int] = range(begin, end)
+            if gone:
+                replaced = set(gone)
+                numbers = [number for number in numbers if number not in replaced]
             shed = ranges("shed", queue.name, lane, self._skip(recogniser, batch, queue.stream, numbers))
             now_s, n_shed = self._clock.steady_s(), sum(one.end - one.first for one in shed)
             tally.shed += n_shed
@@ -251,13 +264,15 @@ class LeveledRecogniser:
         self._sizes[lane].note(end - begin, self._clock.steady_s() - began_s)
         return left
 
-    def _skip(self, recogniser: Recogniser, batch: pa.RecordBatch, stream: str, numbers: list[int]) -> list[int]:
+    def _skip(
+        self, recogniser: Recogniser, batch: pa.RecordBatch, stream: str, numbers: Sequence[int]
+    ) -> Sequence[int]:
         """Skips events; returns the numbers of those whose absence can change a detection."""
         is_shed = None if self.decided is not None else recogniser.skip_unneeded(batch, stream)
         if is_shed is None:
             recogniser.skip(batch, stream)
             return numbers
-        return [numbers[row] for row in np.flatnonzero(is_shed)]
+        return [numbers[row] for row in np.flatnonzero(is_shed).tolist()]
 
     def _judge(self, lane: int, queue: SourceQueue, until: int) -> tuple[bool, int]:
         """Whether a lane's next events are shed, and up to which number that holds and a slice goes."""
@@ -291,12 +306,14 @@ class LeveledRecogniser:
 
     def leave(self, lane: int, found: Detections, decisions: Sequence[Made] = (), took_s: float = 0.0) -> Left:
         """Marks or drops what leaves too late."""
-        level = self.lanes[lane].level
+        level, asks = self.lanes[lane].level, self._validity.asks
+        if not (asks or self._episodes or self.patterns.rule_names) and (few := found.few()) is not None:
+            return Left(level, lane, few.with_ids(), tuple(decisions), took_s)
         table = found.episodes() if self._episodes else found.to_arrow()
         if not table.num_rows:
             return Left(level, lane, table, tuple(decisions), took_s)
         table = with_ids(table, self.patterns.rule_names)
-        if not self._validity.asks:
+        if not asks:
             return Left(level, lane, table, tuple(decisions), took_s)
         decided = None
         if self.decided is not None:

@@ -10,8 +10,9 @@ everything are decided at one time and so come out together: the second and ever
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from hashlib import blake2b
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,14 +39,31 @@ def with_ids(table: pa.Table, rules: Collection[str] = ()) -> pa.Table:
 
 
 def _with(table: pa.Table, texts: list[str]) -> pa.Table:
-    ids = [blake2b(text.encode(), digest_size=16).hexdigest() for text in texts]
-    return table.add_column(0, DETECTION_ID, pa.array(ids, pa.string()))
+    return table.add_column(0, DETECTION_ID, pa.array(map(_id, texts), pa.string()))
+
+
+def _id(text: str) -> str:
+    return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def ids_of_values(columns: Mapping[str, list[Any]]) -> list[str]:
+    """The ids of detections of patterns that are given as values by column, times in ticks of their type."""
+    return [_id(text) for text in _named([(name, columns[name]) for name in NAMED_BY if name in columns])]
+
+
+def _named(columns: list[tuple[str, list[Any]]]) -> list[str]:
+    """The texts that name rows, of the columns that identify them."""
+    texts = [
+        [(None if name == "other" else "\x1e") if value is None else str(value) for value in values]
+        for name, values in columns
+    ]
+    return ["\x1f".join([text for text in row if text is not None]) for row in zip(*texts, strict=True)]
 
 
 def _few(table: pa.Table) -> list[str] | None:
     """The texts that name a few rows, made value by value, which costs less than Arrow's calls; None where a type needs
     Arrow."""
-    columns: list[list[str | None]] = []
+    columns: list[tuple[str, list[Any]]] = []
     own = dict(zip(table.column_names, table.columns, strict=True))
     for name in NAMED_BY:
         column = own.get(name)
@@ -58,9 +76,8 @@ def _few(table: pa.Table) -> list[str] | None:
             values = column.to_pylist()
         else:
             return None
-        missing = None if name == "other" else "\x1e"
-        columns.append([missing if value is None else str(value) for value in values])
-    return ["\x1f".join([text for text in row if text is not None]) for row in zip(*columns, strict=True)]
+        columns.append((name, values))
+    return _named(columns)
 
 
 def with_id_first(schema: pa.Schema) -> pa.Schema:

@@ -7,8 +7,9 @@ Patterns that mean the same are stepped once, and give one row each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,17 +17,20 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wayeb_py.arrays import I64
-from wayeb_py.columns import times_of
+from wayeb_py.arrays import I32, I64
+from wayeb_py.columns import TICKS_PER_S, times_of
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.engine.arrival.entities import Entities
 from wayeb_py.engine.arrival.reorder import Rows
 from wayeb_py.engine.arrow_values import plain
-from wayeb_py.engine.rows.detection_schema import DetectionSchema, is_decided
+from wayeb_py.engine.rows.detection_schema import DetectionSchema, is_decided, value_type
 from wayeb_py.engine.rows.episodes import ChunkDetections, Episode, EpisodeParts, emitted_rows
+from wayeb_py.engine.rows.few_detections import FewDetections, is_written, value_at
 from wayeb_py.engine.rows.measured_columns import MeasuredColumns, MeasuredParts
 from wayeb_py.engine.stepping.steppers import Found
 from wayeb_py.kernels.order import are_in_order
+
+BatchOf = Callable[[], pa.RecordBatch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,8 @@ class DetectionRows:
                 self._first_place[number] = len(self._places)
                 self._places += runnable.lookup.names
         self._no_episodes = schema.episodes.empty_table()
-        self._names = pa.array([pattern.name for pattern in patterns.compiled], type=pa.string())
+        self._name_list = [pattern.name for pattern in patterns.compiled]
+        self._names = pa.array(self._name_list, type=pa.string())
         self._is_decided = np.array([is_decided(pattern) for pattern in patterns.meaning.patterns], dtype=bool)
         own = [pattern if pattern.pair is None else None for pattern in patterns.meaning.patterns]
         self._emits = {
@@ -134,8 +139,10 @@ class DetectionRows:
 
     def join(self, parts: list[BatchDetections]) -> BatchDetections:
         """Detections under the names of all patterns that mean the same, in the order of rows and of the file."""
-        arrays: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
-        joined = BatchDetections(**arrays, measured=tuple(one for part in parts for one in part.measured))
+        joined = parts[0]
+        if len(parts) > 1:
+            arrays: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
+            joined = BatchDetections(**arrays, measured=tuple(one for part in parts for one in part.measured))
         at, pattern = self.by_name(joined.pattern)
         joined = replace(joined if at is None else joined.at(at), pattern=pattern)
         if are_in_order(joined.row, joined.pattern, joined.place):
@@ -165,6 +172,43 @@ class DetectionRows:
             arrays.append(_where(ts, pa.array(self._is_decided[found.pattern])))
         arrays += self._emitted(found, rows)
         return pa.Table.from_arrays(arrays, schema=self.schema.detections)
+
+    @cached_property
+    def _few_types(self) -> dict[str, pa.DataType] | None:
+        """The columns of a few detections; None where there is only the table."""
+        schema = self.schema
+        types = {field.name: value_type(field.type) for field in schema.detections}
+        is_plain = not (schema.has_decided or schema.has_pairs or schema.has_kept or self._measured)
+        ticks = schema.time_type
+        per_s = TICKS_PER_S[ticks.unit if pa.types.is_timestamp(ticks) else self._time_unit or "s"]
+        is_time = pa.types.is_timestamp(ticks) or pa.types.is_integer(ticks)
+        can_be = is_plain and is_time and per_s == self._ticks_per_s and all(map(is_written, types.values()))
+        return types if can_be else None
+
+    def few(self, found: BatchDetections, entity: I32, ts: I64, batch_of: BatchOf) -> FewDetections | None:
+        """A few detections of a batch, by the entities and times of its rows; None where there is only the table."""
+        types = self._few_types
+        if types is None:
+            return None
+        row, pattern = found.row, found.pattern.tolist()
+        columns: dict[str, list[Any]] = {
+            "pattern": [self._name_list[number] for number in pattern],
+            "place": [None] * len(row) if not self._places else [self.place_name(one) for one in found.place.tolist()],
+            "entity": self._entities.some_keys(entity[row]),
+            "ts": ts[row].tolist(),
+            "seq": found.seq.tolist(),
+            "start_ts": found.start_ts.tolist(),
+            "start_seq": found.start_seq.tolist(),
+        }
+        if self.schema.emitted:
+            batch = batch_of()
+            for name, type_ in self.schema.emitted.items():
+                column, who = batch.column(name), self._emits[name]
+                if value_type(column.type) != type_:
+                    return None
+                at = zip(row.tolist(), pattern, strict=True)
+                columns[name] = [value_at(column, one) if who[number] else None for one, number in at]
+        return FewDetections(types, columns)
 
     def _emitted(self, found: BatchDetections, rows: Rows) -> list[pa.Array]:
         """The emitted columns of detections of a batch."""

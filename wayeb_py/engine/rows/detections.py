@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from wayeb_py.engine.rows.few_detections import FewDetections
 from wayeb_py.errors import DataError
 
 SHOWN_ROWS = 20
@@ -49,6 +50,10 @@ class Detections:
     def to_arrow(self) -> pa.Table:
         """pattern, place, entity, ts, seq, start_ts, start_seq and the emitted columns, in the order of the events."""
         return self._table
+
+    def few(self) -> FewDetections | None:
+        """A few detections without a table, where they are had so."""
+        return None
 
     def episodes(self) -> pa.Table:
         """pattern, place, entity, start_ts, start_seq, end_ts, end_seq, n_detections."""

@@ -44,6 +44,9 @@ class MeasuredColumns:
             for column in () if pattern is None else pattern.measures:
                 self._of.setdefault(column.name, {})[number] = column.value
 
+    def __bool__(self) -> bool:
+        return bool(self._of)
+
     def put_in(
         self, name: str, others: pa.Array, pattern: npt.NDArray[Any], nth: I64, measured: MeasuredParts
     ) -> pa.Array:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -126,10 +128,18 @@ def _json_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def few_objects(table: pa.Table) -> list[bytes]:
     """The rows as JSON objects, for a few rows."""
-    names = _json_names(tuple(table.column_names))
-    columns = [_few_texts(column) for column in table.columns]
+    return _in_objects(tuple(table.column_names), [_few_texts(column) for column in table.columns])
+
+
+def objects_of_values(columns: Mapping[str, list[Any]], types: Mapping[str, pa.DataType]) -> list[bytes]:
+    """As `few_objects`, for values by column, times in ticks of their type."""
+    return _in_objects(tuple(columns), [_value_texts(values, types[name]) for name, values in columns.items()])
+
+
+def _in_objects(names: tuple[str, ...], columns: list[list[str]]) -> list[bytes]:
+    shown = _json_names(names)
     return [
-        ("{" + ", ".join([name + text for name, text in zip(names, row, strict=True)]) + "}").encode()
+        ("{" + ", ".join([name + text for name, text in zip(shown, row, strict=True)]) + "}").encode()
         for row in zip(*columns, strict=True)
     ]
 
@@ -141,27 +151,56 @@ def _json_names(names: tuple[str, ...]) -> tuple[str, ...]:
 
 def _few_texts(column: pa.ChunkedArray) -> list[str]:
     type_ = column.type.value_type if pt.is_dictionary(column.type) else column.type
-    if pt.is_string(type_) or pt.is_large_string(type_):
-        return ["null" if value is None else json.dumps(value, ensure_ascii=False) for value in column.to_pylist()]
-    if pt.is_dictionary(column.type):
-        column = column.cast(type_)
-    if pt.is_integer(type_):
-        return ["null" if value is None else str(value) for value in column.to_pylist()]
-    if pt.is_boolean(type_):
-        return ["null" if value is None else "true" if value else "false" for value in column.to_pylist()]
-    if pt.is_timestamp(type_) and (texts := _few_times(column)) is not None:
-        return texts
-    if pt.is_float64(type_):
+    if pt.is_timestamp(type_) and not pt.is_dictionary(column.type):
+        values = [tick for chunk in column.chunks for tick in chunk.view(pa.int64()).to_pylist()]
+    elif _spells(type_):
         values = column.to_pylist()
-        if all(value is None or 1e-3 <= abs(value) < 1e6 for value in values):  # Arrow and Python write these alike
-            return ["null" if value is None else repr(value) for value in values]
+    else:
+        return _arrow_texts(column.cast(type_))
+    texts = _spelt(values, type_)
+    return _arrow_texts(column.cast(type_)) if texts is None else texts
+
+
+def _value_texts(values: list[Any], type_: pa.DataType) -> list[str]:
+    texts = _spelt(values, type_) if _spells(type_) or pt.is_timestamp(type_) else None
+    if texts is not None:
+        return texts
+    array = pa.array(values, pa.int64()).view(type_) if pt.is_timestamp(type_) else pa.array(values, type_)
+    return _arrow_texts(pa.chunked_array([array]))
+
+
+def _arrow_texts(column: pa.ChunkedArray) -> list[str]:
     return ["null" if text is None else text for text in _json_texts(column).to_pylist()]
 
 
-def _few_times(column: pa.ChunkedArray) -> list[str] | None:
+def _spells(type_: pa.DataType) -> bool:
+    """Whether Python writes most values of a type as Arrow does."""
+    is_text = pt.is_string(type_) or pt.is_large_string(type_)
+    return bool(is_text or pt.is_integer(type_) or pt.is_boolean(type_) or pt.is_float64(type_))
+
+
+def _spelt(values: list[Any], type_: pa.DataType) -> list[str] | None:
+    """The values as JSON, timestamps from their ticks; None where Arrow might write one otherwise."""
+    if pt.is_timestamp(type_):
+        return _few_times(values, type_)
+    if pt.is_integer(type_):
+        return ["null" if value is None else str(value) for value in values]
+    if pt.is_boolean(type_):
+        return ["null" if value is None else "true" if value else "false" for value in values]
+    if pt.is_float64(type_):
+        if all(value is None or 1e-3 <= abs(value) < 1e6 for value in values):
+            return ["null" if value is None else repr(value) for value in values]
+        return None
+    return ["null" if value is None else _quoted(value) for value in values]
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"' if text.isalnum() else json.dumps(text, ensure_ascii=False)
+
+
+def _few_times(ticks: list[int | None], type_: pa.DataType) -> list[str] | None:
     """Timestamps in quotes; None where a year does not have four digits."""
-    digits, zone = _DIGITS[column.type.unit], "" if column.type.tz is None else "Z"
-    ticks = [tick for chunk in column.chunks for tick in chunk.view(pa.int64()).to_pylist()]
+    digits, zone = _DIGITS[type_.unit], "" if type_.tz is None else "Z"
     texts = []
     for tick in ticks:
         if tick is None:

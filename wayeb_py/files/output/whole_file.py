@@ -43,6 +43,8 @@ def sync(path: Path) -> None:
 
 def make_folder(path: Path) -> None:
     """Makes a folder and its parents, with their names on the disk: a file in them could vanish with them."""
+    if path.is_dir():
+        return
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for folder in reversed(missing):
@@ -112,6 +114,7 @@ class _Renamed:
         self._target = path
         self._temporary = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
         self._file: IO[bytes] | None = None
+        self._is_there = False  # whether it has its name
 
     def open(self) -> IO[bytes]:
         if self._file is None:
@@ -133,6 +136,7 @@ class _Renamed:
                 os.fsync(file.fileno())
             # While the file is held: no other run may take it for left behind.
             os.replace(self._temporary, self._target)
+            self._is_there = True
             file.close()
             if durable:
                 sync(self._target.parent)
@@ -141,7 +145,8 @@ class _Renamed:
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._file.close()
-        self._temporary.unlink(missing_ok=True)
+        if not self._is_there:
+            self._temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,5 @@
-"""A few events become detections in one call: keys, order, cells, codes and the step of a group, event after event.
+"""A few events become detections in one call, or are skipped: keys, order, cells, codes and the step of a group, event
+after event.
 
 The loops for large batches run one after the other over a chunk, and each call costs as much as hundreds of
 events; here one call does for each event what they do for all, and leaves the same state behind. Whatever is rare (an
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wayeb_py.kernels.compiled import i64, inlined, kernel, two_i64
+from wayeb_py.kernels.compiled import i64, inlined, kernel, two_i64, u8
 from wayeb_py.kernels.keys import AS_THEY_ARE, DIRECTLY, KnownKeys, first_slot
 from wayeb_py.kernels.step_parts import (
     ChunkRows,
@@ -131,6 +132,16 @@ def _cell_of(axis, row, elapsed, rows, axes):  # type: ignore[no-untyped-def]
     return cell
 
 
+@inlined
+def _code_of(row, room, axes):  # type: ignore[no-untyped-def]
+    """The code of the event's cells on the axes of the group."""
+    code = np.int64(0)
+    for nth in range(axes.axes.shape[0]):
+        cell = axes.cells[axes.axes[nth] * room + row]
+        code += axes.maps[axes.first_map[nth] + cell]
+    return code
+
+
 _STRUCTS = (
     FewRows, KnownKeys, KeptWords, AxisCells, ChunkRows, ProductTables, RegisterMoves, ReportLists, Windows, KeptStates,
     DetectionArrays,
@@ -165,12 +176,8 @@ def step_few(begin, end, few, keys, words, axes, rows, tables, moves, reports, w
         for axis in range(axes.source.shape[0]):
             axes.cells[axis * few.room + row] = np.uint16(_cell_of(axis, row, elapsed, few, axes))
         if axes.has_group:
-            code = np.int64(0)
-            for nth in range(axes.axes.shape[0]):
-                cell = axes.cells[axes.axes[nth] * few.room + row]
-                code += axes.maps[axes.first_map[nth] + cell]
             before = np.int64(0) if is_fresh else np.int64(kept.state[e])
-            step = before * tables.n_symbols + tables.symbol_of_code[code]
+            step = before * tables.n_symbols + tables.symbol_of_code[_code_of(row, few.room, axes)]
             value = tables.next_state[step]
             after = value & np.uint16(0x7FFF)
             if value >= 0x8000:
@@ -196,3 +203,39 @@ def step_few(begin, end, few, keys, words, axes, rows, tables, moves, reports, w
         words.last_ts[e] = t
         rows.tail_ts[e * rows.tail + number % rows.tail] = t
     return end, n_out
+
+
+_SKIPPED = (FewRows, KnownKeys, KeptWords, AxisCells, ChunkRows, ProductTables, KeptStates)
+
+
+@kernel(i64(i64, i64, *map(struct, _SKIPPED), u8[::1]))
+def skip_few(begin, end, few, keys, words, axes, rows, tables, kept, changes):  # type: ignore[no-untyped-def]
+    """Skips the events from `begin` to before `end` that would change a state: behind each of them its entity's word
+    begins again. The others, marked 0 in `changes`, change nothing and count as recognised.
+
+    For tables and attributes alone. Returns the row to continue from: it stops before an event that is not in turn.
+    """
+    few, keys, words, axes = FewRows(*few), KnownKeys(*keys), KeptWords(*words), AxisCells(*axes)
+    rows, tables, kept = ChunkRows(*rows), ProductTables(*tables), KeptStates(*kept)
+    for row in range(begin, end):
+        e = _entity_of(few.key[row], keys)
+        t = rows.ts[row]
+        if e < 0 or e >= keys.n_known or not _is_in_turn(e, t, words):
+            return row
+        rows.entity[row] = np.int32(e)
+        for axis in range(axes.source.shape[0]):
+            axes.cells[axis * few.room + row] = np.uint16(_cell_of(axis, row, NEVER, few, axes))
+        before = np.int64(0) if words.length[e] == 0 else np.int64(kept.state[e])
+        value = tables.next_state[before * tables.n_symbols + tables.symbol_of_code[_code_of(row, few.room, axes)]]
+        is_changing = np.int64(value) != before  # as is a value that says something is reported, or a register moves
+        changes[row] = is_changing
+        if not words.is_sorted and t > words.greatest[e]:
+            words.greatest[e] = t
+        if is_changing:
+            kept.state[e] = 0
+            words.length[e] = 0
+        else:
+            kept.state[e] = np.uint16(before)
+            words.length[e] += 1
+            words.last_ts[e] = t
+    return end
