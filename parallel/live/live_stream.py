@@ -44,7 +44,7 @@ from wayeb_py.patterns import Patterns
 
 MAX_ROWS = 2_000_000
 INTERVAL_S = 1.0
-SWITCH_S = 0.0005  # a thread that receives or writes gives way to the loop after this; ten times that is usual
+SWITCH_S = 0.0001  # a thread that receives or writes gives way to the loop after this; fifty times that is usual
 SCHEME = "live"  # marks the checkpoint of a stream in one process
 
 

@@ -269,6 +269,19 @@ def test_a_level_that_never_gets_its_turn_sheds_all_the_same() -> None:
     assert low.waiting < 200
 
 
+def test_what_is_urgent_does_not_wait_while_others_shed() -> None:
+    source = "pattern A := (x > 0) priority high\npattern B := (x > 0) priority low shed after 50 ms\n"
+    hand = Hand()
+    recogniser = LeveledRecogniser(wayeb_py.compile(STREAM + source), clock=hand.clock)
+    recogniser.arrive(events((1, 1, 1.0)))
+    assert cast(Left, recogniser.work()).level == "high"
+    hand.pass_time(0.2)
+    assert cast(Left, recogniser.work()).decisions  # what is old has been shed, and the level has had its turn
+    recogniser.arrive(events((1, 2, 1.0)), arrived_s=0.0)
+    levels = [cast(Left, recogniser.work()).level for _ in range(2)]
+    assert levels == ["high", "low"]
+
+
 def test_gaps_of_shedding_leave_events_in_a_row() -> None:
     _, left = overloaded("pattern P := (x > 0){3} priority normal shed after 200 ms\n", 0.002)
     n_done = 1_000  # half of the events, as many as there is time for

@@ -40,6 +40,7 @@ from wayeb_py.engine.rows.few_detections import FewDetections
 from wayeb_py.engine.stepping.shared_values import Asked, SharedValues, asked_of_events
 
 SLICE_S = 0.0005  # what a slice of a lower level is to take: nearly all then give way within a millisecond
+ALONE_S = 0.005  # how long the most urgent lane may work before others shed
 MOST_ROWS = 1 << 16
 LEFT_WAITING = 0.5  # of the time after which a lane sheds: what has waited for less stays when it does
 
@@ -108,6 +109,7 @@ class LeveledRecogniser:
         # detection waits for what is skipped, so that gives way sooner.
         self._sizes = [SliceSizes(slice_s, 1 if lane else 1024, most_rows) for lane in range(len(self.lanes))]
         self._skipped_sizes = [SliceSizes(slice_s / 2, 256, most_rows) for _ in self.lanes]
+        self._gave_way_s = clock.steady_s()  # when another lane than the most urgent last had its turn
         self._is_shedding: set[tuple[int, str]] = set()  # lanes, and the sources whose events they shed
         self.tallies: dict[Level, LevelTally] = {lane.level: LevelTally() for lane in self.lanes}
         replacing = {nth for name, stream in self._streams.items() if stream.replaces for nth in self._readers[name]}
@@ -184,12 +186,18 @@ class LeveledRecogniser:
         """The next slice of the most urgent lane that events wait for; None where all lanes have taken everything.
 
         A lower lane that has long had something to shed goes before: it costs little, and a lane that never gets its
-        turn would else keep its events until no more are read.
+        turn would else keep its events until no more are read. It goes before the most urgent lane only where that has
+        left nothing to the others for some milliseconds.
         """
         for lane in range(len(self.lanes)):
             queue = self._oldest(lane)
-            if queue is not None:
-                return self._shed_below(lane) or self._slice(lane, queue, queue.end)
+            if queue is None:
+                continue
+            left = None
+            if lane > 0 or self._clock.steady_s() - self._gave_way_s >= ALONE_S:
+                left = self._shed_below(lane)
+                self._gave_way_s = self._clock.steady_s()
+            return left or self._slice(lane, queue, queue.end)
         return None
 
     def _shed_below(self, busy: int) -> Left | None:
