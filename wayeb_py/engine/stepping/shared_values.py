@@ -5,8 +5,10 @@
 Only what depends on the event itself can be shared: what looks back differs after a gap. Values are kept until the last
 lane has passed them, and only those that a later lane needs.
 
-*Not taken*: the attributes themselves, which cost less to read than to keep; and the states of patterns, since lanes
-are at different points of the stream.
+*Not taken*: the attributes themselves, which cost less to read than to keep; and tiers, the detections of patterns that
+patterns of several levels read. A step costs 60 to 90 ns, and what it gives depends on the state before it: a lane that
+took the step of another would have to keep the same state all the same, for its own snapshots and for a start after
+which the other lane is further in the stream, and to compare it at each event. That costs as much as the step.
 """
 
 from __future__ import annotations
