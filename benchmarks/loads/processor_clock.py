@@ -22,6 +22,7 @@ from wayeb_py.arrays import F64, I64
 from wayeb_py.clock import Clock
 from wayeb_py.engine.priority_levels.leveled_recogniser import Left, LeveledRecogniser
 from wayeb_py.engine.rows.detections import Detections
+from wayeb_py.parallel.live.memory import settle_objects
 
 
 class ProcessorClock:
@@ -78,6 +79,8 @@ class Served:
 def serve(recogniser: LeveledRecogniser, offered: Sequence[Offered], clock: ProcessorClock) -> Served:
     """Lets events arrive when they are due, works between until nothing waits, and returns what left."""
     served, at = Served(), [0] * len(offered)
+    with clock.paused():
+        settle_objects()  # as a live stream does before it begins
     while True:
         with clock.paused():
             now_us = clock.now_s() * 1e6
