@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.compiler.rule_inputs import facts_of, members_of
@@ -20,6 +20,7 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.rules.links import links_of
 
 Maker = Literal["entities", "pairs"]
+P = TypeVar("P", bound=CompiledPatterns)
 _TIMES = ("ts", "start_ts", "decided_ts")
 _READS = "\x1frows of "  # stands before the name of a rule that only makes its rows
 _Place = tuple[str, str]  # a member and a column of it
@@ -136,9 +137,7 @@ def readers(names: Iterable[str]) -> frozenset[str]:
     return frozenset(_READS + name for name in names)
 
 
-def for_rows(
-    patterns: CompiledPatterns, names: Iterable[str], rules: Collection[str], maker: Maker
-) -> CompiledPatterns:
+def for_rows(patterns: P, names: Iterable[str], rules: Collection[str], maker: Maker) -> P:
     """Selects the patterns and rules with these names, and reduces each of `rules` to the members whose rows this kind
     of task makes, under a name of its own (`readers`).
 
@@ -152,7 +151,7 @@ def for_rows(
             found.append(replace(rule, name=_READS + rule.name, members=members, conditions=(), unless=(), once_for=(),
                                  emit=(), kept=False))  # fmt: skip
     asked = {rule.name for rule in found}
-    chosen = replace(patterns, meaning=replace(meaning, rules=(*meaning.rules, *found))).select({*names, *asked})
+    chosen = replace(patterns, meaning=replace(meaning, rules=(*meaning.rules, *found))).part({*names, *asked})
     return replace(chosen, hidden_rules=chosen.hidden_rules | asked)
 
 
