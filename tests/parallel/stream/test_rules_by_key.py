@@ -274,11 +274,11 @@ def test_the_others_keep_their_state_when_a_rule_changes(tmp_path: Path) -> None
     versions = [compiled(tmp_path, BY_ROUTE, changed), compiled(tmp_path, ONCE, BY_ROUTE)]
     schemas = {name: SCHEMAS[name] for name in versions[0].by_stream}
     driven = DrivenParts(versions, schemas, random.Random(2))
-    rows = {
+    rows: dict[str, list[dict[str, Any]]] = {
         "cars": [{"id": 1, "t": t, "lon": 0.0, "lat": 0.0, "route": "A", "v": 0.0} for t in (100, 101)],
         "calls": [{"caller": 7, "t": 102, "route": "A", "code": 0}],
     }
-    later = {
+    later: dict[str, list[dict[str, Any]]] = {
         "cars": [{"id": 2, "t": t, "lon": 0.0, "lat": 0.0, "route": "A", "v": 0.0} for t in (115, 116, 200)],
         "calls": [{"caller": 8, "t": 200, "route": "B", "code": 0}],
     }
