@@ -63,6 +63,7 @@ class StreamPlan:
     groups: tuple[tuple[str, ...], ...] = ()  # groups of patterns, by name, of `pattern`
     has_all: bool = False  # in `partition`: the last shard has all events, for what does not run by entity
     n_parts: int = 0  # with `has_all`: parts in which rows of rules meet by a key
+    starts_all: bool = False  # whether the shard that has all events starts first; it did not in older checkpoints
 
     def __str__(self) -> str:
         readers = counted(self.n_readers, "reader")
@@ -189,7 +190,9 @@ def _clocked(
             keyed = f", {n_keyed} another key" if n_keyed else ""
             shared = f"{why}, and {n_by_entity} of {len(places)} share their entity{keyed}"
             n_parts = n_apart if n_keyed else 0
-            return StreamPlan("partition", shared, n_readers, n_apart + 1, has_all=True, n_parts=n_parts)
+            return StreamPlan(
+                "partition", shared, n_readers, n_apart + 1, has_all=True, n_parts=n_parts, starts_all=True
+            )
     if before is not None and before.n_shards != 1:
         lies = f"{counted(before.n_shards, 'shard')}" if before.n_shards else f"the scheme {before.scheme}"
         raise DataError(
@@ -239,7 +242,8 @@ def make_frame(spark: SparkSession, options: SourceOptions) -> DataFrame:
     overflow = Overflow(context.folder)
     shards = ShardQuery(
         options.shards, order, context.episodes, listens=context.listens, name=context.stream_id, overflow=overflow,
-        has_all=options.has_all, n_parts=options.n_parts, threads=count_cores_of_one(spark.sparkContext),
+        has_all=options.has_all, n_parts=options.n_parts, starts_all=options.starts_all,
+        threads=count_cores_of_one(spark.sparkContext),
     )  # fmt: skip
     found = recognise_by_shard(read, shards)
     return match_by_part(found, shards) if shards.n_parts else found

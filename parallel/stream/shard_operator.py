@@ -114,6 +114,7 @@ class ShardQuery:
     overflow: Overflow | None = None  # where events may lie, and a shard puts results that are too large for Spark
     has_all: bool = False  # whether the last shard has all events, and the others only what runs by entity
     n_parts: int = 0  # parts in which the rows of rules meet by a key (`part_operator`)
+    starts_all: bool = False  # whether the last shard starts first, since it takes longest
     threads: int = 1  # of the shard that has all events, for which the others, and all tasks of a batch, wait
 
     @property
@@ -127,16 +128,18 @@ def recognise_by_shard(events: DataFrame, shards: ShardQuery) -> DataFrame:
     from pyspark.sql import functions as sql
     from pyspark.sql.streaming.state import GroupStateTimeout
 
-    numbers = sql.array(*(sql.lit(route) for route in routes(shards.n_shards)))
+    # Tasks start in the order of their partitions.
+    own = routes(shards.n_shards)
+    numbers = sql.array(*(sql.lit(route) for route in (own[::-1] if shards.starts_all else own)))
     routed = events.withColumn(ROUTE, sql.element_at(numbers, sql.col("split").cast("int") + 1))
 
     def step(_key: Any, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
         arrived = [Parcel(*row) for frame in frames for row in frame[parcel.SCHEMA.names].itertuples(index=False)]
         if shards.overflow is None:
-            yield as_pandas(list(_step(shards, arrived, state)))
+            yield as_pandas(list(step_shard(shards, arrived, state)))
             return
         arrived = [shards.overflow.fetch(one, "events") for one in arrived]
-        yield as_pandas(list(shards.overflow.sort_out(_step(shards, arrived, state))))
+        yield as_pandas(list(shards.overflow.sort_out(step_shard(shards, arrived, state))))
 
     return routed.groupBy(ROUTE).applyInPandasWithState(
         step,
@@ -165,7 +168,7 @@ def epoch_parcel(shard: int, epoch: Epoch, clock_s: int = 0, packed: PackedFrom 
     return Parcel("epoch", shard, 0, json.dumps(told).encode())
 
 
-def _step(shards: ShardQuery, arrived: list[Parcel], state: GroupState) -> Iterator[Parcel]:
+def step_shard(shards: ShardQuery, arrived: list[Parcel], state: GroupState) -> Iterator[Parcel]:
     """The detections of a shard in what has arrived; passes its state on after the last parcel."""
     began_s = SYSTEM.wall_s()
     before = state.get if state.exists else None
@@ -239,7 +242,7 @@ def _recogniser(
     own = names_here(order.patterns, has_all=shard == shards.n_shards - 1, moved=moved)
     patterns = order.patterns.part(own)
     if shard == shards.n_shards - 1:
-        asked = {name: columns_of_all(order.patterns, name, moved) for name in patterns.by_stream}
+        asked = {name: wanted.names for name, wanted in wanted_by_stream(patterns).items()}
         schemas = {name: pa.schema([schemas[name].field(one) for one in columns]) for name, columns in asked.items()}
         return StreamRecogniser(patterns, schemas, shards.episodes, snapshot, workers=shards.threads)
     if moved:
@@ -258,7 +261,10 @@ def names_here(patterns: CompiledPatterns, *, has_all: bool, moved: Collection[s
 
 def columns_of_all(patterns: CompiledPatterns, stream: str, moved: Collection[str] = ()) -> list[str]:
     """The columns of a stream that the shard with all events reads; none where it does not read the stream."""
-    selected = patterns.part(names_here(patterns, has_all=True, moved=moved))
+    names = names_here(patterns, has_all=True, moved=moved)
+    if not names:  # its clock is moved by what readers say
+        return []
+    selected = patterns.part(names)
     return list(wanted_by_stream(selected)[stream].names) if stream in selected.by_stream else []
 
 

@@ -55,6 +55,7 @@ class SourceOptions:
     gauge: GaugeOptions | None = None  # where it notes for how long the log waited
     has_all: bool = False  # whether the last shard has all events, and the others have them by entity
     n_parts: int = 0  # parts in which rows of rules meet by a key
+    starts_all: bool = False  # whether the shard that has all events starts first
     passed_bytes: int | None = None  # the events that a task sends to shards through Spark; others by file; None: all
     clocked: bool = False  # whether a clock over the log's partitions has to know which of them are silent
 

@@ -137,6 +137,7 @@ def stream(
             shards=plan.n_shards,
             has_all=plan.has_all,
             n_parts=plan.n_parts,
+            starts_all=plan.starts_all,
             readers=plan.n_readers if plan.n_shards else 0,
             gauge=gauge,
             passed_bytes=bytes_passed_by_readers(master),

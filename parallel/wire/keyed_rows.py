@@ -18,8 +18,7 @@ import pyarrow as pa
 from wayeb_py.arrays import I64
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.compiler.placement import place_rule
-from wayeb_py.compiler.rule_inputs import members_of
-from wayeb_py.compiler.rule_keys import RuleKey, makes, routes_by, shared_key
+from wayeb_py.compiler.rule_keys import RuleKey, key_in_streams, routes_by
 from wayeb_py.compiler.rule_query import KNOWN
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.arrival.entities import Entities
@@ -49,13 +48,11 @@ class KeyedRule:
 
 
 def keyed_rules(patterns: CompiledPatterns, schemas: Mapping[str, pa.Schema]) -> tuple[KeyedRule, ...]:
-    """The reported rules of a stream whose rows meet by a key, though not by entity.
-
-    A stream has no end, so no member may be everywhere except facts of files; and pairs are found where all events are,
-    so rules over them are best matched there.
-    """
+    """The reported rules of a stream whose rows meet by a key, though not by entity."""
     meaning = patterns.meaning
-    found = [(rule, key) for rule in meaning.rules if (key := _key_of(rule, patterns)) is not None]
+    rules = [one for one in meaning.rules if one.name in patterns.rule_names]
+    apart = (rule for rule in rules if place_rule(rule, meaning).where != "by entity")
+    found = [(rule, key) for rule in apart if (key := key_in_streams(rule, meaning)) is not None]
     if not found:
         return ()
     inputs = bound_inputs(patterns, schemas)
@@ -64,15 +61,6 @@ def keyed_rules(patterns: CompiledPatterns, schemas: Mapping[str, pa.Schema]) ->
         for rule, key in found
         if are_dealt_alike(rule, key, inputs)
     )
-
-
-def _key_of(rule: m.Rule, patterns: CompiledPatterns) -> RuleKey | None:
-    meaning = patterns.meaning
-    if rule.name not in patterns.rule_names or place_rule(rule, meaning).where == "by entity":
-        return None
-    if any(makes("pairs", member, meaning) for member in members_of(rule)):
-        return None
-    return shared_key(rule, meaning)
 
 
 def bound_inputs(patterns: CompiledPatterns, schemas: Mapping[str, pa.Schema]) -> RuleInputs:

@@ -122,6 +122,17 @@ def shared_key(rule: m.Rule, meaning: m.Meaning) -> RuleKey | None:
     return next((key for key in keys if routes_by(rule, key, meaning) is not None), None)
 
 
+def key_in_streams(rule: m.Rule, meaning: m.Meaning) -> RuleKey | None:
+    """The key by which a stream with several workers matches a rule that joins rows of different entities.
+
+    A stream has no end, so no member may be everywhere except facts of files; and pairs are found where all events are,
+    so rules over them are best matched there.
+    """
+    if any(makes("pairs", member, meaning) for member in members_of(rule)):
+        return None
+    return shared_key(rule, meaning)
+
+
 def makes(maker: Maker, member: m.Member, meaning: m.Meaning) -> bool:
     """Whether `maker` makes the rows of a member: the tasks by entity, or those that find pairs."""
     if table_read(member, meaning) is None:

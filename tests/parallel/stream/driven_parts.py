@@ -22,9 +22,9 @@ from wayeb_py.parallel.stream.shard_operator import (
     PackedFrom,
     ShardPatterns,
     ShardQuery,
-    _step,
     columns_of_all,
     epoch_parcel,
+    step_shard,
 )
 from wayeb_py.parallel.stream.shard_packing import ShardPacker
 from wayeb_py.parallel.wire.event_schemas import has_several, join_streams
@@ -79,7 +79,7 @@ class DrivenParts:
         found: list[Parcel] = []
         for shard in range(self.n_shards):
             self._forget()
-            found += _step(self.query, [one for one in parcels if one.split == shard], self.states[shard])  # type: ignore[arg-type]
+            found += step_shard(self.query, [one for one in parcels if one.split == shard], self.states[shard])  # type: ignore[arg-type]
         self.dice.shuffle(found)
         for split in range(self.n_shards, self.n_shards + self.n_parts):
             own = [one for one in found if one.split == split]
