@@ -104,8 +104,10 @@ def test_a_rule_with_a_key_says_where_it_goes_by_it(tmp_path: Path) -> None:
     (tmp_path / "berths.sre").write_text(BERTHS)
     told = [placement_text(one) for one in plan_rules(wayeb_py.compile(tmp_path / "berths.sre"))]
     assert told == [
-        "in one task, since nothing says that `p` and `q` have the same entity; where events are many, or a stream has "
-        "several workers, in parts by p.berth = q.berth",
+        (
+            "in one task, since nothing says that `p` and `q` have the same entity; where events are many, or a stream "
+            "has several workers, in parts by p.berth = q.berth"
+        ),
         "in one task, since `m` is a pair; where events are many, in parts by m.berth = q.berth",
     ]
 

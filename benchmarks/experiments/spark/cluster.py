@@ -96,7 +96,7 @@ EXTENTS = {
 }
 CHECKED_PARTS = 16
 SETTINGS = {"spark.driver.memory": "3g"}
-TINY_REPORTS, TINY_BATCH = 20, 10_000
+TINY_REPORTS, TINY_BATCH = 20, 20_000
 
 # The predictions, and their assumptions.
 PREDICTED_EVENTS = (1e9, 1e11)
@@ -139,7 +139,7 @@ def main() -> None:
     predict(experiment, costs, entity_sizes(fleet_file(extent.fitted_events)))
     for job, own in of_several.items():
         report_several(experiment, job, own)
-    predict_several(experiment, of_several, streamed, CORES, MACHINES, extent.batch_events)
+    predict_several(experiment, of_several, streamed, CORES, MACHINES)
     experiment.figure(Figure("Throughput against cores", "cores", RATE, series="scheme", panel="job", log="xy"))
     title = "Entities of unequal size: 100 billion events, 48 patterns"
     experiment.figure(Figure(title, "cores", f"{RATE}, skewed", series="entities", panel="scheme", log="xy"))
@@ -206,9 +206,8 @@ def measure_streams(
     """Measures streams of pairs and rules; `spark_several` checks their answers."""
     for job, text in JOBS.items():
         with experiment.watched():
-            seconds = run_stream(
-                spark, text, folder / f"{job}-{n_cores}", extent.streamed_reports, extent.batch_events, n_cores
-            )
+            own = Path(tempfile.mkdtemp(prefix="several-", dir=folder))
+            seconds = run_stream(spark, text, own, extent.streamed_reports, extent.batch_events, n_cores)
         yield MeasuredStream(job, n_cores, extent.batch_events, seconds)
 
 

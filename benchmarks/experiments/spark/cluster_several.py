@@ -66,6 +66,7 @@ rule StoppedNear := c: ClosingIn, s: Stopped where s.entity = c.entity and s.ts 
     emit c.entity as vessel, c.other as met
 """
 JOBS = {"pairs and rules": STREAM + TEXT + RULES + OVER_PAIRS, "rules only": STREAM + RULES}
+BATCHES = (2_000_000, 20_000_000)  # events of a batch, for the predictions: the default, and ten times as many
 WORKERS = 2  # shards are measured as they are with so many
 RATE = "million events/s"
 
@@ -222,18 +223,20 @@ def _nowhere(table: pa.Table, number: int) -> None:
 
 def predict_several(
     experiment: Experiment, costs: dict[str, SeveralCosts], measured: Sequence[MeasuredStream], cores: Sequence[int],
-    machines: Machines, batch_events: int,
+    machines: Machines,
 ) -> None:  # fmt: skip
     """Rows of what was measured, with the error of its prediction, and of what larger clusters would do."""
     errors = [_check(experiment, one, costs[one.job]) for one in measured]
     if errors:
         experiment.report("pairs and rules: median error of a prediction", statistics.median(errors), "share")
     for job, own in costs.items():
-        for n_workers in cores:
-            seconds = batch_seconds(own, machines, n_workers, batch_events)
-            rate = batch_events / seconds / 1e6
-            experiment.record.rows.append({"several": f"{job}, predicted", "workers": n_workers, RATE: rate})
-        experiment.note(describe_growth(job, own, machines, cores, batch_events))
+        for batch_events in BATCHES:
+            name = f"{job}, predicted, batches of {batch_events / 1e6:g} million"
+            for n_workers in cores:
+                rate = batch_events / batch_seconds(own, machines, n_workers, batch_events) / 1e6
+                experiment.record.rows.append({"several": name, "workers": n_workers, RATE: rate})
+            experiment.note(describe_growth(job, own, machines, cores, batch_events))
+    experiment.note("assumed of streams: the one shard has one core; as many tasks read as there are workers")
     experiment.figure(Figure("A stream of pairs and rules", "workers", RATE, series="several", log="xy"))
 
 
