@@ -67,7 +67,7 @@ rule StoppedNear := c: ClosingIn, s: Stopped where s.entity = c.entity and s.ts 
 """
 JOBS = {"pairs and rules": STREAM + TEXT + RULES + OVER_PAIRS, "rules only": STREAM + RULES}
 BATCHES = (2_000_000, 20_000_000)  # events of a batch, for the predictions: the default, and ten times as many
-WORKERS = 2  # shards are measured as they are with so many
+WORKERS = 2  # shards are measured as a stream with two workers has them
 RATE = "million events/s"
 
 
@@ -148,7 +148,7 @@ class Packed:
 
 
 def pack_batch(patterns: Patterns, batches: Sequence[pa.RecordBatch], n_workers: int) -> Packed:
-    """A batch as one task reads it, for the shards that a stream with so many workers has."""
+    """A batch as one task reads it, for the shards of a stream with this number of workers."""
     n = SHARDS_A_WORKER * n_workers if n_workers > 1 else 0
     order = ShardPatterns(patterns, batches[0].schema)
     query = ShardQuery(n + 1, lambda version: order, False, has_all=n > 0, n_parts=n)
