@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -304,6 +304,33 @@ def test_the_others_keep_their_state_when_a_rule_changes(tmp_path: Path) -> None
         saved = recogniser.save()
     assert told(driven.rows) == told(expected)
     assert [(row["one"], row["two"]) for row in driven.rows if row["pattern"] == "Again"] == [(1, 2)]
+
+
+def test_a_part_waits_for_no_stream_that_is_away(tmp_path: Path) -> None:
+    patterns = compiled(tmp_path, UNANSWERED)
+    schemas = {name: SCHEMAS[name] for name in patterns.by_stream}
+    driven = DrivenParts([patterns], schemas, random.Random(6))
+
+    def sent(*cars: int, calls: Sequence[int] = ()) -> dict[str, pa.Table]:
+        place = {"lon": 0.0, "lat": 0.0}
+        rows: dict[str, list[dict[str, Any]]] = {
+            "cars": [{"id": 1, "t": t, "route": "A", "v": 0.0, **place} for t in cars],
+            "calls": [{"caller": 1, "t": t, "route": "A", "code": 0} for t in calls],
+        }
+        return {name: pa.Table.from_pylist(rows[name], own) for name, own in schemas.items()}
+
+    def unanswered() -> list[int]:
+        return [row["ts"] for row in driven.rows if row["pattern"] == "Unanswered"]
+
+    driven.take(sent(100, 101, calls=[90]), clock_s=1000)
+    driven.take(sent(200), clock_s=1060)
+    assert not unanswered(), "an older call may still come"
+    driven.take(sent(201), Epoch(tick=1001), clock_s=1061)
+    assert unanswered() == [101]
+    driven.take(sent(calls=[110]), Epoch(tick=1001), clock_s=1062)
+    assert driven.total("late_for_clock") == 1, "the calls are back, and the clock has passed 110"
+    driven.take(sent(400), Epoch(tick=1063), clock_s=1100)
+    assert unanswered() == [101, 201]
 
 
 # On Spark.
