@@ -104,7 +104,7 @@ EXPERIMENTS = (
         "cluster",
         "Spark: throughput on up to 1,000 cores, simulated from costs measured here",
         480,
-        60,
+        90,
         by_name=True,
         folder="spark",
     ),
