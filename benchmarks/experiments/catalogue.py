@@ -103,8 +103,8 @@ EXPERIMENTS = (
     CatalogueEntry(
         "cluster",
         "Spark: throughput on up to 1,000 cores, simulated from costs measured here",
-        300,
-        33,
+        480,
+        90,
         by_name=True,
         folder="spark",
     ),

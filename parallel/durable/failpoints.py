@@ -12,6 +12,7 @@ traps while a stream is running. Unset it costs one comparison.
     snapshot:before   the state is not yet on the disk           counted        and counted; Spark does not know
     snapshot:after    it is, and the task has not ended          commit         Spark knows; nothing is cleared away
     shard:state       a shard has not handed on its state        collect        an old snapshot is about to go
+    part:state        nor has a part of rules
     step              in a live stream: some events are fed, their detections on their way
     journal:before    records are received, not on the disk      journal:after  they are, and no process knows
     store:packed      changes are in the store, no manifest      store:kept     it is, and no output is written
@@ -26,7 +27,7 @@ from collections import Counter
 from pathlib import Path
 
 POINTS = (
-    "plan", "read:begin", "read:yield", "snapshot:before", "snapshot:after", "shard:state",
+    "plan", "read:begin", "read:yield", "snapshot:before", "snapshot:after", "shard:state", "part:state",
     "sink:before", "sink:inside", "sink:after", "counted", "commit", "collect", "step",
     "journal:before", "journal:after", "store:packed", "store:kept",
 )  # fmt: skip

@@ -19,6 +19,7 @@ from wayeb_py.errors import visible
 from wayeb_py.parallel.health.stream_view import StreamView
 
 Form = Literal["text", "json"]
+FINE = 0.1  # below, a back-pressure ratio says that all is well
 JOIN_S = 2.0
 STDERR = 2  # its descriptor
 
@@ -104,7 +105,7 @@ def render_line(view: StreamView) -> str:
         f"{view.sum('events'):,} events",
         f"in {view.input_per_s:,.0f}/s",
         f"done {view.processed_per_s:,.0f}/s",
-        f"back-pressure {view.backpressure:.2f}",
+        f"back-pressure {view.backpressure:.2f}{slowest(view)}",
         f"lag {view.lag_events:,}" + ("" if view.event_time_lag_s is None else f" ({duration(view.event_time_lag_s)})"),
         f"{view.sum('detections'):,} detections",
     ]
@@ -123,6 +124,14 @@ def render_line(view: StreamView) -> str:
     if view.state_bytes_per_entity is not None:
         parts.append(f"{view.state_bytes_per_entity:,.0f} bytes each")
     return ", ".join(parts)
+
+
+def slowest(view: StreamView) -> str:
+    """The stage that a source waits for, where it waits and there are several: ` by shards, 92% of a batch`."""
+    stage = view.slowest_stage
+    if stage is None or view.backpressure < FINE:
+        return ""
+    return f" by {stage}, {view.stages[stage]:.0%} of a batch"
 
 
 def duration(seconds: float) -> str:

@@ -52,6 +52,9 @@ COUNTERS = {
     "batches": Metric("batches_total", "counter", "", "Micro-batches done."),
     "empty_batches": Metric("empty_batches_total", "counter", "", "Micro-batches without a row."),
     "batch_s": Metric("batch_seconds_total", "counter", "", "Time spent in micro-batches."),
+    "stage_s": Metric(
+        "stage_seconds_total", "counter", "stage", "Time for which batches waited for the tasks of a stage."
+    ),
     "recognise_s": Metric("recognise_seconds_total", "counter", "source", "Time spent in the recogniser."),
     "read_s": Metric("read_seconds_total", "counter", "source", "Time spent reading the source."),
     "restore_s": Metric("restore_seconds_total", "counter", "source", "Time spent restoring state."),
@@ -99,6 +102,8 @@ _LEVEL = {
     },
 }  # fmt: skip
 
+STAGE = Metric("stage_ratio", "gauge", "stage", "Share of a stage in the time of the last batches.")
+
 _WHOLE = {
     "backpressure": Metric(
         "backpressure_overall_ratio", "gauge", "", "Mean of the back-pressure ratios of all sources."
@@ -135,6 +140,8 @@ def samples(view: StreamView) -> Iterator[Sample]:
     for level, numbers in view.by_level.items():
         for name, value in numbers.items():
             yield _LEVEL[name], level, value
+    for stage, share in view.stages.items():
+        yield STAGE, stage, share
     for name, metric in _WHOLE.items():
         whole = getattr(view, name)
         if whole is not None:

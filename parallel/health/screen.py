@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wayeb_py.errors import visible
-from wayeb_py.parallel.health.log_lines import duration
+from wayeb_py.parallel.health.log_lines import FINE, duration, slowest
 from wayeb_py.parallel.health.stream_view import StreamView
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-FINE, HIGH = 0.1, 0.5  # below the first all is well, above the second the recogniser is too slow
+HIGH = 0.5  # above, the recogniser is too slow; below `FINE` all is well
 SHOWN_PATTERNS = 12
 SHOWN_SOURCES = 8
 ECHOED = 5  # columns for the terminal's own `^C`, twice
@@ -77,7 +77,7 @@ def _rates(view: StreamView) -> RenderableType:
     rows = [
         ("input", f"{view.input_per_s:,.0f}/s"),
         ("processed", f"{view.processed_per_s:,.0f}/s"),
-        ("back-pressure", _ratio(view.backpressure)),
+        ("back-pressure", _ratio(view.backpressure) + slowest(view)),
         ("lag", lag if view.event_time_lag_s is None else f"{lag}, {duration(view.event_time_lag_s)}"),
         ("events", f"{view.sum('events'):,}"),
         ("entities", f"{view.entities:,}"),

@@ -25,12 +25,13 @@ from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.engine.priority_levels.level_tally import LatencyHistogram
 from wayeb_py.errors import WayebError
 from wayeb_py.parallel.health.gauge import FILE
-from wayeb_py.parallel.health.totals import BY_LEVEL, Totals, load_totals, save_totals
+from wayeb_py.parallel.health.totals import BY_LEVEL, Totals, load_totals, save_totals, times_of_stages
 from wayeb_py.parallel.logs.back_pressure import Arrivals, Capacity, SourceState, pass_time, read_states
 from wayeb_py.parallel.logs.log import Log, LogClock, Offsets
 
 WINDOW_S = 30.0
 LATEST_BATCHES = 30  # number of recent batches that the latency quantiles cover; a live stream ends one batch a second
+BATCHES_OF_STAGES = 3  # recent batches whose time is shared among stages
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,12 @@ class StreamView:
     resident_bytes: int = 0
     up: int = 1
     by_level: dict[str, dict[str, float]] = field(default_factory=dict)  # what waits, and how long events took
+    stages: dict[str, float] = field(default_factory=dict)  # the share of each stage in the time of recent batches
+
+    @property
+    def slowest_stage(self) -> str | None:
+        """The stage that batches wait for most; None where there is only one."""
+        return max(self.stages, key=lambda stage: self.stages[stage]) if len(self.stages) > 1 else None
 
     @property
     def state_bytes_per_entity(self) -> float | None:
@@ -120,6 +127,7 @@ class Health:
     _began_s: float = field(init=False)
     _arrived: tuple[float, Offsets] = (0.0, {})  # when the log last answered, and its answer
     _latency: dict[str, deque[LatencyHistogram]] = field(default_factory=dict)  # of the last batches, by level
+    _stages: deque[dict[str, float]] = field(default_factory=lambda: deque(maxlen=BATCHES_OF_STAGES))
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
@@ -141,6 +149,7 @@ class Health:
             for level, numbers in (item for one in counts for item in one.get(BY_LEVEL, {}).items()):
                 recent = self._latency.setdefault(level, deque(maxlen=LATEST_BATCHES))
                 recent.append(LatencyHistogram.from_json(numbers["latency"]))
+            self._stages.append(times_of_stages(counts))
             if self.totals.count(number, counts):
                 for source, state in self._states().items():
                     waited_s, watched_s = self._carried.get(source, (0.0, 0.0))
@@ -210,7 +219,16 @@ class Health:
             resident_bytes=_resident_bytes(),
             up=int(up),
             by_level=self._by_level(),
+            stages=self._shares_of_stages(),
         )
+
+    def _shares_of_stages(self) -> dict[str, float]:
+        sums: dict[str, float] = {}
+        for times in self._stages:
+            for stage, took_s in times.items():
+                sums[stage] = sums.get(stage, 0.0) + took_s
+        total = sum(sums.values())
+        return {stage: took_s / total for stage, took_s in sums.items()} if total > 0 else {}
 
     def _by_level(self) -> dict[str, dict[str, float]]:
         """What waits by level, and the quantiles of the time that events took, over the last batches."""

@@ -23,7 +23,7 @@ FILE = "totals.json"
 # A count of a partition or group is either a gauge, whose last value holds, or a sum.
 _LEVELS = ("entities", "state_bytes")
 # Rows set aside are counted by reason, and no stream reads an input that a run has read before.
-_NOT_COUNTED = ("partition", "group", "start", "first_s", "set_aside", "recognised_before")
+_NOT_COUNTED = ("partition", "group", "start", "first_s", "set_aside", "recognised_before", "stage", "ran_s")
 BY_LEVEL = "by_level"  # counts of the levels of a live stream: sums, except for what waits
 _GREATEST = ("end", "last_s", "most_rows")  # a range may be read in pieces
 
@@ -43,6 +43,9 @@ class Totals:
             return False
         self.batch = batch
         n_rows = 0
+        counts = list(counts)
+        for stage, took_s in times_of_stages(counts).items():
+            self.add("stage_s", stage, took_s)
         for counted in counts:
             self._add(counted)
             n_rows += counted.get("rows", 0)
@@ -88,6 +91,17 @@ class Totals:
     def level(self, name: str) -> float:
         """A gauge over all partitions."""
         return sum(self.levels.get(name, {}).values())
+
+
+def times_of_stages(counts: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """How long a batch waited for each stage: from the begin of its first task to the end of its last."""
+    ran: dict[str, tuple[float, float]] = {}
+    for counted in counts:
+        if "ran_s" in counted:
+            began_s, ended_s = counted["ran_s"]
+            first_s, last_s = ran.get(counted["stage"], (began_s, ended_s))
+            ran[counted["stage"]] = min(first_s, began_s), max(last_s, ended_s)
+    return {stage: max(0.0, last_s - first_s) for stage, (first_s, last_s) in ran.items()}
 
 
 def load_totals(folder: Path) -> Totals:

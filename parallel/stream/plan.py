@@ -2,7 +2,8 @@
 
     source      partitions of the log ─▶ recognised where they are read (`source`)
     partition   any number of readers ─▶ events by shard ─▶ Spark's stateful operator (`shard_operator`)
-                one shard, with a clock over the log's partitions, where patterns look at several entities
+                one shard, with a clock over the log's partitions, where patterns look at several entities; with several
+                workers shards by entity besides, from which the rows of rules go on by their key (`part_operator`)
     pattern     groups of patterns x partitions of the log ─▶ recognised where they are read, the log once a group
 
 The scheme, the shards and the groups stay for as long as the checkpoint does: state lies where they put it. The number
@@ -13,7 +14,7 @@ of workers may change with every start; there are more shards than workers at fi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ from wayeb_py.parallel.batch.sample import COSTED_ROWS, equal_groups, measure_co
 from wayeb_py.parallel.batch.several_entities.spec import require_partition
 from wayeb_py.parallel.logs.log import Log, OffsetRange
 from wayeb_py.parallel.wire.event_schemas import by_stream, has_several, join_streams
+from wayeb_py.parallel.wire.keyed_rows import keyed_rules
 from wayeb_py.parallel.wire.overflow import Overflow
 
 if TYPE_CHECKING:
@@ -45,6 +47,10 @@ _REPEATABLE = {
     for name in ("enableFullRetryOnMismatch", "enableQueryLevelRollbackOnMismatch")
 }
 
+# Spark refuses a second `applyInPandasWithState` after a first, since a watermark that passes the first might drop rows
+# before the second. These have no watermark: the second gets what the first gives in the same batch, all of it.
+_CHECK = "spark.sql.streaming.unsupportedOperationCheck"
+
 
 @dataclass(frozen=True, slots=True)
 class StreamPlan:
@@ -56,6 +62,8 @@ class StreamPlan:
     n_shards: int = 0  # shards of `partition`
     groups: tuple[tuple[str, ...], ...] = ()  # groups of patterns, by name, of `pattern`
     has_all: bool = False  # in `partition`: the last shard has all events, for what does not run by entity
+    n_parts: int = 0  # with `has_all`: parts in which rows of rules meet by a key
+    starts_all: bool = False  # whether the shard that has all events starts first; it did not in older checkpoints
 
     def __str__(self) -> str:
         readers = counted(self.n_readers, "reader")
@@ -71,7 +79,10 @@ class StreamPlan:
     def _shards(self) -> str:
         if not self.has_all:
             return counted(self.n_shards, "shard")
-        return f"{counted(self.n_shards - 1, 'shard')} by entity and one that has all events"
+        by_entity = f"{counted(self.n_shards - 1, 'shard')} by entity"
+        if not self.n_parts:
+            return f"{by_entity} and one that has all events"
+        return f"{by_entity}, {counted(self.n_parts, 'part')} by key and one shard that has all events"
 
     @property
     def settings(self) -> dict[str, str]:
@@ -80,7 +91,8 @@ class StreamPlan:
 
         if not self.n_shards:
             return {}
-        return STATE_SETTINGS | _REPEATABLE | {"spark.sql.shuffle.partitions": str(self.n_shards)}
+        own = {_CHECK: str(not self.n_parts).lower(), "spark.sql.shuffle.partitions": str(self.n_shards)}
+        return STATE_SETTINGS | _REPEATABLE | own
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -112,7 +124,7 @@ def plan_stream(
             "partitions",
         )
     if patterns.clocked:
-        return _clocked(asked, patterns, source_parallelism or n_partitions, workers, before)
+        return _clocked(asked, patterns, schema, source_parallelism or n_partitions, workers, before)
     if has_several(patterns):
         require_partition(asked, patterns)
         asked = "partition"
@@ -160,19 +172,27 @@ def _choose(asked: Asked, n_partitions: int, workers: int | None, source_paralle
 
 
 def _clocked(
-    asked: Asked, patterns: Patterns, n_readers: int, workers: int | None, before: StreamPlan | None
+    asked: Asked, patterns: Patterns, schema: pa.Schema, n_readers: int, workers: int | None, before: StreamPlan | None
 ) -> StreamPlan:
     """Patterns that look at several entities: any number of readers, and one shard, which has all events and a clock
-    over the log's partitions. Where several are to recognise, what shares its entity goes to shards by entity."""
+    over the log's partitions. Where several are to recognise, what shares its entity goes to shards by entity, and the
+    rows of rules that share another key go on from there to parts by that key."""
     require_partition(asked, patterns)
     why = f"because `{patterns.clocked[0]}` looks at more than one entity's events"
     if before is not None and before.has_all:
-        return StreamPlan("partition", "as its checkpoint was begun", n_readers, before.n_shards, has_all=True)
-    by_entity = [one.name for one in place_all(patterns) if one.where == "by entity"]
-    if before is None and workers is not None and workers > 1 and by_entity:
-        n_shards = SHARDS_A_WORKER * workers + 1
-        shared = f"{why}, and {len(by_entity)} of {len(place_all(patterns))} share their entity"
-        return StreamPlan("partition", shared, n_readers, n_shards, has_all=True)
+        return replace(before, why="as its checkpoint was begun", n_readers=n_readers)
+    places = place_all(patterns)
+    n_by_entity = sum(one.where == "by entity" for one in places)
+    if before is None and workers is not None and workers > 1:
+        n_keyed = len(keyed_rules(patterns, by_stream(patterns, schema)))
+        n_apart = SHARDS_A_WORKER * workers
+        if n_by_entity or n_keyed:
+            keyed = f", {n_keyed} another key" if n_keyed else ""
+            shared = f"{why}, and {n_by_entity} of {len(places)} share their entity{keyed}"
+            n_parts = n_apart if n_keyed else 0
+            return StreamPlan(
+                "partition", shared, n_readers, n_apart + 1, has_all=True, n_parts=n_parts, starts_all=True
+            )
     if before is not None and before.n_shards != 1:
         lies = f"{counted(before.n_shards, 'shard')}" if before.n_shards else f"the scheme {before.scheme}"
         raise DataError(
@@ -183,9 +203,24 @@ def _clocked(
     return StreamPlan("partition", why, n_readers, 1)
 
 
+def describe_places(plan: StreamPlan, patterns: Patterns, schema: pa.Schema) -> str:
+    """What is matched by which key, and what has all events and why; empty where one shard has everything."""
+    if not plan.has_all:
+        return ""
+    keyed = keyed_rules(patterns, by_stream(patterns, schema)) if plan.n_parts else ()
+    told = [f"`{rule.name}` by {rule.key}" for rule in keyed]
+    moved = {rule.name for rule in keyed}
+    alone = [one for one in place_all(patterns) if one.where != "by entity" and one.name not in moved]
+    for why in dict.fromkeys(one.why for one in alone):
+        names = ", ".join(f"`{one.name}`" for one in alone if one.why == why)
+        told.append(f"{names} in the shard that has all events, since {why}")
+    return "; ".join(told)
+
+
 def make_frame(spark: SparkSession, options: SourceOptions) -> DataFrame:
     """The stream as parcels of detections, rows set aside, and counts."""
     from wayeb_py.parallel.spark.task_slots import count_cores_of_one  # for start-up time
+    from wayeb_py.parallel.stream.part_operator import match_by_part  # for start-up time
     from wayeb_py.parallel.stream.shard_operator import (  # for start-up time
         ShardPatterns,
         ShardQuery,
@@ -207,9 +242,11 @@ def make_frame(spark: SparkSession, options: SourceOptions) -> DataFrame:
     overflow = Overflow(context.folder)
     shards = ShardQuery(
         options.shards, order, context.episodes, listens=context.listens, name=context.stream_id, overflow=overflow,
-        has_all=options.has_all, threads=count_cores_of_one(spark.sparkContext),
+        has_all=options.has_all, n_parts=options.n_parts, starts_all=options.starts_all,
+        threads=count_cores_of_one(spark.sparkContext),
     )  # fmt: skip
-    return recognise_by_shard(read, shards)
+    found = recognise_by_shard(read, shards)
+    return match_by_part(found, shards) if shards.n_parts else found
 
 
 # ---- groups of patterns

@@ -30,7 +30,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
@@ -39,8 +39,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from wayeb_py.clock import SYSTEM
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.compiler.placement import place_all
+from wayeb_py.compiler.rule_keys import for_rows, readers
 from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.errors import DataError
 from wayeb_py.files.formats.block import Block
@@ -50,12 +52,14 @@ from wayeb_py.parallel.logs.several_logs import stream_of
 from wayeb_py.parallel.recovery.offset import STEPS_OF_SILENCE, silent_since
 from wayeb_py.parallel.recovery.snapshots import Epoch, Snapshot
 from wayeb_py.parallel.stream.stream_recogniser import StreamRecogniser
-from wayeb_py.parallel.stream.task_result import TaskResult
+from wayeb_py.parallel.stream.task_result import TaskResult, time_of_task
 from wayeb_py.parallel.wire import parcel
 from wayeb_py.parallel.wire.event_schemas import by_stream, has_several, wanted_by_stream
+from wayeb_py.parallel.wire.keyed_rows import KeyedRule, keyed_rules
 from wayeb_py.parallel.wire.overflow import Overflow
 from wayeb_py.parallel.wire.packer import NUMBER_BITS, in_arrival_order
 from wayeb_py.parallel.wire.parcel import Parcel
+from wayeb_py.parallel.wire.row_dealer import RowDealer
 from wayeb_py.parallel.wire.shards import routes
 
 if TYPE_CHECKING:
@@ -73,9 +77,9 @@ STATE_SETTINGS = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
 
-_STATE_DDL = "shards int, shard int, epoch string, heard binary, recogniser binary"
-_ROUTE = "route"
-_TOKEN = "token"  # in the epoch of a state: identifies the recogniser that has it
+STATE_DDL = "shards int, shard int, epoch string, heard binary, recogniser binary"
+ROUTE = "route"
+TOKEN = "token"  # in the epoch of a state: identifies the recogniser that has it
 _SPOKE = "spoke"  # in the epoch of a state: when each partition of a data frame last had events
 ALIVE = 16  # recognisers that a worker process keeps
 _NEVER_S = Fraction(-(1 << 64))  # before any time: of a partition without events
@@ -87,6 +91,14 @@ class ShardPatterns:
 
     patterns: Patterns
     schema: pa.Schema
+
+    def keyed(self, n_parts: int) -> tuple[KeyedRule, ...]:
+        """The rules that are matched in parts by a key, where there are parts."""
+        return keyed_rules(self.patterns, by_stream(self.patterns, self.schema)) if n_parts else ()
+
+    def moved(self, n_parts: int) -> tuple[str, ...]:
+        """Their names."""
+        return tuple(rule.name for rule in self.keyed(n_parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +113,8 @@ class ShardQuery:
     name: str = ""  # the stream's name, in a process that has recognisers of several
     overflow: Overflow | None = None  # where events may lie, and a shard puts results that are too large for Spark
     has_all: bool = False  # whether the last shard has all events, and the others only what runs by entity
+    n_parts: int = 0  # parts in which the rows of rules meet by a key (`part_operator`)
+    starts_all: bool = False  # whether the last shard starts first, since it takes longest
     threads: int = 1  # of the shard that has all events, for which the others, and all tasks of a batch, wait
 
     @property
@@ -114,21 +128,23 @@ def recognise_by_shard(events: DataFrame, shards: ShardQuery) -> DataFrame:
     from pyspark.sql import functions as sql
     from pyspark.sql.streaming.state import GroupStateTimeout
 
-    numbers = sql.array(*(sql.lit(route) for route in routes(shards.n_shards)))
-    routed = events.withColumn(_ROUTE, sql.element_at(numbers, sql.col("split").cast("int") + 1))
+    # Tasks start in the order of their partitions.
+    own = routes(shards.n_shards)
+    numbers = sql.array(*(sql.lit(route) for route in (own[::-1] if shards.starts_all else own)))
+    routed = events.withColumn(ROUTE, sql.element_at(numbers, sql.col("split").cast("int") + 1))
 
     def step(_key: Any, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
         arrived = [Parcel(*row) for frame in frames for row in frame[parcel.SCHEMA.names].itertuples(index=False)]
         if shards.overflow is None:
-            yield _as_pandas(list(_step(shards, arrived, state)))
+            yield as_pandas(list(step_shard(shards, arrived, state)))
             return
         arrived = [shards.overflow.fetch(one, "events") for one in arrived]
-        yield _as_pandas(list(shards.overflow.sort_out(_step(shards, arrived, state))))
+        yield as_pandas(list(shards.overflow.sort_out(step_shard(shards, arrived, state))))
 
-    return routed.groupBy(_ROUTE).applyInPandasWithState(
+    return routed.groupBy(ROUTE).applyInPandasWithState(
         step,
         outputStructType=parcel.DDL,
-        stateStructType=_STATE_DDL,
+        stateStructType=STATE_DDL,
         outputMode="append",
         timeoutConf=GroupStateTimeout.ProcessingTimeTimeout if shards.step_ms else GroupStateTimeout.NoTimeout,
     )
@@ -152,8 +168,9 @@ def epoch_parcel(shard: int, epoch: Epoch, clock_s: int = 0, packed: PackedFrom 
     return Parcel("epoch", shard, 0, json.dumps(told).encode())
 
 
-def _step(shards: ShardQuery, arrived: list[Parcel], state: GroupState) -> Iterator[Parcel]:
+def step_shard(shards: ShardQuery, arrived: list[Parcel], state: GroupState) -> Iterator[Parcel]:
     """The detections of a shard in what has arrived; passes its state on after the last parcel."""
+    began_s = SYSTEM.wall_s()
     before = state.get if state.exists else None
     if before is not None and before[0] != shards.n_shards:
         raise DataError(
@@ -169,6 +186,9 @@ def _step(shards: ShardQuery, arrived: list[Parcel], state: GroupState) -> Itera
     joined = None if not shards.has_all else schema_of_all(order.patterns, by_stream(order.patterns, order.schema))
     group = int(shards.has_all and shard == shards.n_shards - 1)  # only the shards by entity count the events
     result = TaskResult(recogniser.inner, f"shard-{shard}", group, shard, shards.episodes, joined=joined)
+    rules = recogniser.inner.rules
+    keyed = () if rules is None or group else order.keyed(shards.n_parts)
+    dealer = RowDealer(keyed, shards.n_parts, shards.n_shards, shard, rules) if rules is not None and keyed else None
     others = (one for one in arrived if one.kind not in ("events", "epoch", "packed"))
     yield from sorted(others, key=lambda one: one.number)  # a shuffle keeps no order
     spoke_s = _spoke_s(arrived, before, clock_s)
@@ -178,17 +198,21 @@ def _step(shards: ShardQuery, arrived: list[Parcel], state: GroupState) -> Itera
     for stream, partition, batch, reached_s in _in_turn(arrived, order.patterns, recogniser):
         if batch is not None:
             yield from result.feed(Block([batch]), partition, stream)
+            if dealer is not None:
+                yield from dealer.deal()
             if shards.listens or shards.step_ms:
                 recogniser.hear([batch], clock_s, stream)
         if reached_s is not None and partition is not None:
             yield from result.take(recogniser.inner.reach(reached_s, partition, stream))
     for detections in recogniser.advance(was, now, clock_s):
         yield from result.take(detections)
+    if dealer is not None:
+        yield from dealer.finish(now.version, ended=now.ended_at != was.ended_at)
     after = recogniser.snapshot()
-    yield from result.finish(state_bytes=len(after.saved))
+    yield from result.finish(state_bytes=len(after.saved), **time_of_task("shards", began_s))
     failpoints.reach("shard:state")
     token = secrets.token_hex(8)
-    kept = {_TOKEN: token} | ({} if _told(arrived) else {_SPOKE: dict(spoke_s)})
+    kept = {TOKEN: token} | ({} if _told(arrived) else {_SPOKE: dict(spoke_s)})
     epoch = json.dumps(now.to_json() | kept)
     state.update((shards.n_shards, shard, epoch, after.heard, after.saved))
     if shards.step_ms:
@@ -206,7 +230,7 @@ def _recogniser(
 ) -> StreamRecogniser:
     """The recogniser of a shard in the state before the batch; it belongs to the batch from here on."""
     token, alive = _alive.pop((shards.name, shards.n_shards, shard), ("", None))
-    is_same = before is not None and was.version == now.version and json.loads(before[2]).get(_TOKEN) == token
+    is_same = before is not None and was.version == now.version and json.loads(before[2]).get(TOKEN) == token
     if alive is not None and is_same:
         return alive
     schemas = by_stream(order.patterns, order.schema)
@@ -214,23 +238,33 @@ def _recogniser(
     if not shards.has_all:
         threads = shards.threads if shards.n_shards == 1 else 1
         return StreamRecogniser(order.patterns, schemas, shards.episodes, snapshot, workers=threads)
-    own = names_here(order.patterns, has_all=shard == shards.n_shards - 1)
+    moved = order.moved(shards.n_parts)
+    own = names_here(order.patterns, has_all=shard == shards.n_shards - 1, moved=moved)
     patterns = order.patterns.part(own)
     if shard == shards.n_shards - 1:
-        asked = {name: columns_of_all(order.patterns, name) for name in patterns.by_stream}
+        asked = {name: wanted.names for name, wanted in wanted_by_stream(patterns).items()}
         schemas = {name: pa.schema([schemas[name].field(one) for one in columns]) for name, columns in asked.items()}
         return StreamRecogniser(patterns, schemas, shards.episodes, snapshot, workers=shards.threads)
-    return StreamRecogniser(patterns, schemas, shards.episodes, snapshot, order.patterns)
+    if moved:
+        patterns = for_rows(order.patterns, own, moved, "entities")
+    return StreamRecogniser(
+        patterns, schemas, shards.episodes, snapshot, order.patterns, elsewhere=readers(moved)
+    )
 
 
-def names_here(patterns: CompiledPatterns, *, has_all: bool) -> tuple[str, ...]:
-    """The patterns and rules of the shards by entity, or of the one that has all events."""
-    return tuple(one.name for one in place_all(patterns) if (one.where != "by entity") == has_all)
+def names_here(patterns: CompiledPatterns, *, has_all: bool, moved: Collection[str] = ()) -> tuple[str, ...]:
+    """The patterns and rules of the shards by entity, or of the one that has all events; rules that are `moved` are
+    matched in neither."""
+    places = (one for one in place_all(patterns) if one.name not in moved)
+    return tuple(one.name for one in places if (one.where != "by entity") == has_all)
 
 
-def columns_of_all(patterns: CompiledPatterns, stream: str) -> list[str]:
+def columns_of_all(patterns: CompiledPatterns, stream: str, moved: Collection[str] = ()) -> list[str]:
     """The columns of a stream that the shard with all events reads; none where it does not read the stream."""
-    selected = patterns.part(names_here(patterns, has_all=True))
+    names = names_here(patterns, has_all=True, moved=moved)
+    if not names:  # its clock is moved by what readers say
+        return []
+    selected = patterns.part(names)
     return list(wanted_by_stream(selected)[stream].names) if stream in selected.by_stream else []
 
 
@@ -353,7 +387,7 @@ def _told(arrived: list[Parcel]) -> list[Any]:
     return [json.loads(one.payload) for one in arrived if one.kind == "epoch"]
 
 
-def _as_pandas(parcels: list[Parcel]) -> pd.DataFrame:
+def as_pandas(parcels: list[Parcel]) -> pd.DataFrame:
     import pandas as pd
 
     return pd.DataFrame(

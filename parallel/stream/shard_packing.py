@@ -16,13 +16,14 @@ from itertools import pairwise
 
 import pyarrow as pa
 
+from wayeb_py.clock import SYSTEM
 from wayeb_py.dsl import meaning as m
 from wayeb_py.files.output.set_aside import render_aside
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.logs.log import OffsetRange
 from wayeb_py.parallel.stream.buffer import ReadAhead
 from wayeb_py.parallel.stream.task import StreamContext, TaskSpec
-from wayeb_py.parallel.stream.task_result import count_block, task_counts
+from wayeb_py.parallel.stream.task_result import count_block, task_counts, time_of_task
 from wayeb_py.parallel.wire.packer import STREAMED_ROWS, Packer
 from wayeb_py.parallel.wire.parcel import Parcel, pack_lines
 from wayeb_py.parallel.wire.routing import route_by_hash
@@ -65,22 +66,29 @@ class ShardPacker:
         return None if self._times is None else self._times.reached_s
 
 
-def pack_range(context: StreamContext, spec: TaskSpec, n_shards: int, has_all: bool = False) -> Iterator[Parcel]:
+def pack_range(
+    context: StreamContext, spec: TaskSpec, n_shards: int, has_all: bool = False, n_parts: int = 0
+) -> Iterator[Parcel]:
     """The parcels of a task whose events are recognised elsewhere: by entity, and again for the last shard where it
-    `has_all`."""
+    `has_all`, without what only rules read that are matched in parts."""
     from wayeb_py.parallel.stream.shard_operator import (  # for start-up time, as in `task`
         PackedFrom,
+        ShardPatterns,
         columns_of_all,
         epoch_parcel,
     )
 
     failpoints.reach("read:begin")
+    began_s = SYSTEM.wall_s()
     offsets, version = spec.offsets, context.version(spec.after.version)
     stream = context.log.stream_of(offsets.partition)
     wanted = version.wanted(0, stream)
     parts = version.groups[0].by_stream
     name = stream or next(iter(parts))
-    columns = columns_of_all(version.groups[0], name) if has_all else None
+    columns = None
+    if has_all:
+        moved = ShardPatterns(version.groups[0], version.schema).moved(n_parts)
+        columns = columns_of_all(version.groups[0], name, moved)
     packer = ShardPacker(parts[name].stream, spec.split, n_shards, has_all, columns=columns)
     tally = Tally()
     aside = bytearray()
@@ -104,6 +112,7 @@ def pack_range(context: StreamContext, spec: TaskSpec, n_shards: int, has_all: b
         yield Parcel("aside", 0, spec.split, pack_lines(aside))
     # The shards count what becomes of the events.
     counts = task_counts(offsets.partition, 0, tally) | {"start": offsets.start, "end": offsets.end} | asdict(waits)
+    counts |= time_of_task("reading", began_s)
     yield Parcel("counts", 0, spec.split, json.dumps(counts).encode())
 
 

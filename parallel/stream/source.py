@@ -54,6 +54,8 @@ class SourceOptions:
     readers: int = 0  # tasks that pack a batch, whatever the log's partitions; 0: one for each partition
     gauge: GaugeOptions | None = None  # where it notes for how long the log waited
     has_all: bool = False  # whether the last shard has all events, and the others have them by entity
+    n_parts: int = 0  # parts in which rows of rules meet by a key
+    starts_all: bool = False  # whether the shard that has all events starts first
     passed_bytes: int | None = None  # the events that a task sends to shards through Spark; others by file; None: all
     clocked: bool = False  # whether a clock over the log's partitions has to know which of them are silent
 
@@ -191,7 +193,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, _Task)
         context, spec, shards = self._options.context, partition.spec, self._options.shards
         if shards:
-            parcels = pack_range(context, spec, shards, self._options.has_all)
+            parcels = pack_range(context, spec, shards, self._options.has_all, self._options.n_parts)
             if self._options.passed_bytes is not None:
                 parcels = Overflow(context.folder).sort_out(parcels, self._options.passed_bytes)
         else:

@@ -37,7 +37,7 @@ from wayeb_py.parallel.recovery.recover import recover
 from wayeb_py.parallel.sinks.sinks import Batch, Sink
 from wayeb_py.parallel.spark.shared import require_context
 from wayeb_py.parallel.stream.gather import gather, marked
-from wayeb_py.parallel.stream.plan import Asked, StreamPlan, make_frame, plan_stream
+from wayeb_py.parallel.stream.plan import Asked, StreamPlan, describe_places, make_frame, plan_stream
 from wayeb_py.parallel.stream.source import SourceOptions
 from wayeb_py.parallel.stream.task import StreamContext
 from wayeb_py.parallel.wire.output_schema import output_schema, refuse_no_stream, refuse_service, written_schema
@@ -119,6 +119,9 @@ def stream(
             before=StreamPlan.from_json(manifest.spread) if manifest.spread else None,
         )
         say(str(plan))
+        places = describe_places(plan, patterns, schema)
+        if places:
+            say(places)
         opened.begin_version(schema, plan.groups or (patterns.names,), plan.to_json())
         ledger.begin(manifest.to_json(), entries)
         context = StreamContext(log, checkpoint.folder, episodes, idle_s is not None, manifest.stream_id, no_pickle)
@@ -133,6 +136,8 @@ def stream(
             ends=ends,
             shards=plan.n_shards,
             has_all=plan.has_all,
+            n_parts=plan.n_parts,
+            starts_all=plan.starts_all,
             readers=plan.n_readers if plan.n_shards else 0,
             gauge=gauge,
             passed_bytes=bytes_passed_by_readers(master),

@@ -34,11 +34,13 @@ class StreamRecogniser:
         whole: Patterns | None = None,
         counted: Collection[str] | None = None,
         workers: int = 1,
+        elsewhere: Collection[str] = (),
     ) -> None:
         saved = None if snapshot is None else snapshot.saved
         self.inner = Recogniser(
-            patterns, order="arrival", episodes=episodes, saved=saved, whole=whole, counted=counted, workers=workers
-        )
+            patterns, order="arrival", episodes=episodes, saved=saved, whole=whole, counted=counted, workers=workers,
+            elsewhere=elsewhere,
+        )  # fmt: skip
         # Binds the patterns to the types of the events, also where no events come at first.
         self.streams: dict[str, StreamOperator] = {}
         schemas = schema if isinstance(schema, Mapping) else {next(iter(patterns.by_stream)): schema}

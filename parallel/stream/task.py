@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wayeb_py.clock import SYSTEM
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.logs.log import Log, OffsetRange
@@ -25,7 +26,7 @@ from wayeb_py.parallel.recovery.pattern_versions import PatternVersion, count_gr
 from wayeb_py.parallel.recovery.snapshots import Epoch, Snapshot, SnapshotChain, SnapshotPoint, Snapshots
 from wayeb_py.parallel.stream.buffer import ReadAhead
 from wayeb_py.parallel.stream.snapshot_policy import SnapshotKeeper
-from wayeb_py.parallel.stream.task_result import TaskResult
+from wayeb_py.parallel.stream.task_result import TaskResult, time_of_task
 from wayeb_py.parallel.wire.parcel import Parcel
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def recognise_range(context: StreamContext, spec: TaskSpec) -> Iterator[Parcel]:
     """The parcels of a task; the state of its end is on the disk when the last one has been taken."""
     failpoints.reach("read:begin")
     offsets, before, after, clock_s = spec.offsets, spec.before, spec.after, spec.planned_s[1]
-    began = time.perf_counter()
+    began, began_s = time.perf_counter(), SYSTEM.wall_s()
     keeper = _take_alive(context, spec) or _restore(context, spec)
     restore_s = time.perf_counter() - began
     recogniser = keeper.recogniser
@@ -101,6 +102,7 @@ def recognise_range(context: StreamContext, spec: TaskSpec) -> Iterator[Parcel]:
         start=offsets.start,
         end=offsets.end,
         **asdict(ahead.waits),
+        **time_of_task("reading", began_s),
     ):
         failpoints.reach("read:yield")
         yield parcel

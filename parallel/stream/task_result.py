@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from wayeb_py.engine.recogniser import Recogniser
     from wayeb_py.engine.rows.detection_schema import DetectionSchema
     from wayeb_py.engine.rows.detections import Detections
+
+# The stages of a batch: tasks that read (and recognise, where nothing is moved), shards, parts of rules.
+Stage = Literal["reading", "shards", "parts"]
 
 PARCEL_ROWS = 1 << 16
 MOST_PARCEL_ROWS = 2 * PARCEL_ROWS
@@ -56,6 +59,11 @@ def count_block(tally: Tally, block: Block) -> None:
 def task_counts(partition: str, group: int, tally: Tally) -> dict[str, Any]:
     """The counts of a task, as they travel to the driver, perhaps with times and offsets in the log."""
     return {"partition": partition, "group": group, **tally.to_json(), "set_aside": tally.set_aside}
+
+
+def time_of_task(stage: Stage, began_s: float, clock: Clock = SYSTEM) -> dict[str, Any]:
+    """When a task ran, by the wall clock: a batch waits for a stage from the first begin to the last end."""
+    return {"stage": stage, "ran_s": [began_s, clock.wall_s()]}
 
 
 class TaskResult:

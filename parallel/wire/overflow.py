@@ -32,7 +32,7 @@ from wayeb_py.parallel.wire.parcel import Kind, Parcel
 
 FOLDER = "overflow"
 PASSED_BYTES = 4 << 20  # what a task sends through Spark: a batch may have hundreds of tasks
-_ALWAYS_PASSED = ("counts", "epoch")  # of some hundred bytes
+_ALWAYS_PASSED = ("counts", "epoch", "reached")  # of some hundred bytes
 
 
 def bytes_passed_by_readers(master: str) -> int | None:

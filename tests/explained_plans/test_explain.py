@@ -9,6 +9,7 @@ import pytest
 import wayeb_py
 from tests.cli.ended_command import Ended, Wayeb
 from wayeb_py.errors import UsageError
+from wayeb_py.explained_plans.plan_text import placement_text
 from wayeb_py.explained_plans.plans import plan_rules, read_plans
 
 SHIPS = """\
@@ -88,6 +89,27 @@ rule Kept
     t: all the time, as its file does not change
     u: all the time, as its file does not change
 """
+
+
+BERTHS = """\
+stream a { key id time t in s attr berth text }
+stream b { key id time t in s attr berth text position lon, lat }
+pattern Meet for each pair x, y in b within 1 km fresh 1 min := any emit x.berth as berth
+rule Same := p: a, q: b where p.berth = q.berth and q.ts - p.ts in 0..9 s emit p.berth
+rule Paired := m: Meet, q: b where q.berth = m.berth and q.ts - m.ts in 0..9 s emit m.berth
+"""
+
+
+def test_a_rule_with_a_key_says_where_it_goes_by_it(tmp_path: Path) -> None:
+    (tmp_path / "berths.sre").write_text(BERTHS)
+    told = [placement_text(one) for one in plan_rules(wayeb_py.compile(tmp_path / "berths.sre"))]
+    assert told == [
+        (
+            "in one task, since nothing says that `p` and `q` have the same entity; where events are many, or a stream "
+            "has several workers, in parts by p.berth = q.berth"
+        ),
+        "in one task, since `m` is a pair; where events are many, in parts by m.berth = q.berth",
+    ]
 
 
 @pytest.fixture

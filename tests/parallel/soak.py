@@ -59,6 +59,9 @@ pattern Gone := (v > 50) ; silence 10 min
 pattern Meet for each pair a, b in cars within 1 km fresh 10 min := (distance(a, b) < 500 m and a.v > 20){2,}
 rule Chase := a: Fast, b: cars where b.v < 5 and b.k = "a" and b.ts - a.ts in 0..60 s
     unless g: Gone where g.entity = a.entity and g.ts - a.ts in 0..60 s  emit a.entity as one, b.entity as two
+rule Alike := a: cars, b: cars
+    where b.k = a.k and a.v < 4 and b.v < 4 and a.entity < b.entity and b.ts - a.ts in 0..20 s
+    emit a.entity as one, b.entity as two
 """
 WITHOUT_A_BATCH = 5  # starts in succession that took no batch although no process was killed: it cannot continue
 MARK = "WAYEB_SOAK"  # in the environment of everything that is started here

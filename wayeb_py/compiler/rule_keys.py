@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.compiler.rule_inputs import facts_of, members_of
@@ -20,6 +20,7 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.rules.links import links_of
 
 Maker = Literal["entities", "pairs"]
+P = TypeVar("P", bound=CompiledPatterns)
 _TIMES = ("ts", "start_ts", "decided_ts")
 _READS = "\x1frows of "  # stands before the name of a rule that only makes its rows
 _Place = tuple[str, str]  # a member and a column of it
@@ -121,6 +122,17 @@ def shared_key(rule: m.Rule, meaning: m.Meaning) -> RuleKey | None:
     return next((key for key in keys if routes_by(rule, key, meaning) is not None), None)
 
 
+def key_in_streams(rule: m.Rule, meaning: m.Meaning) -> RuleKey | None:
+    """The key by which a stream with several workers matches a rule that joins rows of different entities.
+
+    A stream has no end, so no member may be everywhere except facts of files; and pairs are found where all events are,
+    so rules over them are best matched there.
+    """
+    if any(makes("pairs", member, meaning) for member in members_of(rule)):
+        return None
+    return shared_key(rule, meaning)
+
+
 def makes(maker: Maker, member: m.Member, meaning: m.Meaning) -> bool:
     """Whether `maker` makes the rows of a member: the tasks by entity, or those that find pairs."""
     if table_read(member, meaning) is None:
@@ -136,9 +148,7 @@ def readers(names: Iterable[str]) -> frozenset[str]:
     return frozenset(_READS + name for name in names)
 
 
-def for_rows(
-    patterns: CompiledPatterns, names: Iterable[str], rules: Collection[str], maker: Maker
-) -> CompiledPatterns:
+def for_rows(patterns: P, names: Iterable[str], rules: Collection[str], maker: Maker) -> P:
     """Selects the patterns and rules with these names, and reduces each of `rules` to the members whose rows this kind
     of task makes, under a name of its own (`readers`).
 
@@ -152,7 +162,7 @@ def for_rows(
             found.append(replace(rule, name=_READS + rule.name, members=members, conditions=(), unless=(), once_for=(),
                                  emit=(), kept=False))  # fmt: skip
     asked = {rule.name for rule in found}
-    chosen = replace(patterns, meaning=replace(meaning, rules=(*meaning.rules, *found))).select({*names, *asked})
+    chosen = replace(patterns, meaning=replace(meaning, rules=(*meaning.rules, *found))).part({*names, *asked})
     return replace(chosen, hidden_rules=chosen.hidden_rules | asked)
 
 

@@ -52,8 +52,11 @@ def rule_lines(one: PlannedRule, others: Sequence[PlannedRule], n_sampled: int |
 def placement_text(one: PlannedRule) -> str:
     """Where a rule runs when entities are spread over tasks, and why there."""
     where = {"by entity": "by entity", "by place": "by place", "together": "in one task"}[one.placement.where]
-    parts = f"; where events are many, in parts by {one.key}" if where == "in one task" and one.key is not None else ""
-    return f"{where}, since {one.placement.why}{parts}"
+    told = f"{where}, since {one.placement.why}"
+    if where != "in one task" or one.key is None:
+        return told
+    streams = ", or a stream has several workers" if one.has_key_in_streams else ""
+    return f"{told}; where events are many{streams}, in parts by {one.key}"
 
 
 def order_text(one: PlannedRule) -> str:

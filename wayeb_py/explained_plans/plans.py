@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from wayeb_py.compiler.placement import Placement, place_rule
-from wayeb_py.compiler.rule_keys import RuleKey, shared_key
+from wayeb_py.compiler.rule_keys import RuleKey, key_in_streams, shared_key
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.rules.times.lifetimes import RuleTimes
 from wayeb_py.errors import UsageError
@@ -40,6 +40,7 @@ class PlannedRule:
     placement: Placement
     fixed: tuple[str, ...] = ()  # the facts that a file gives, which never change
     key: RuleKey | None = None  # the key that all rows share
+    has_key_in_streams: bool = False  # whether a stream with several workers matches it by a key as well
 
     @property
     def members(self) -> tuple[m.Member, ...]:
@@ -66,7 +67,8 @@ def planned_rules(running: Running) -> list[PlannedRule]:
         plan, ticks = network.plans[rule.name], running.ticks_per_s
         placement = place_rule(rule, running.meaning)
         key = shared_key(rule, running.meaning)
-        found.append(PlannedRule(rule, plan, network, times, ticks, placement, running.fixed, key))
+        streams = key_in_streams(rule, running.meaning) is not None
+        found.append(PlannedRule(rule, plan, network, times, ticks, placement, running.fixed, key, streams))
     return found
 
 

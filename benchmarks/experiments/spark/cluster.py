@@ -5,8 +5,8 @@
 
 The simulation (`cluster_model`) is checked against jobs on the cores at hand, of sizes and numbers of patterns that no
 cost was measured with. All processes share as many cores as there are workers: on a cluster every core has a worker,
-and none is left over for the JVM. Everything beyond is a prediction under the assumptions that the record lists, not a
-measurement.
+and none is left over for the JVM. Streams of pairs and rules have a simulation of their own (`cluster_several`).
+Everything beyond is a prediction under the assumptions that the record lists, not a measurement.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+import wayeb_py
 from benchmarks.experiments.spark.cluster_costs import (
     FEW,
     MANY,
@@ -30,6 +31,7 @@ from benchmarks.experiments.spark.cluster_costs import (
     file_job,
     fleet_patterns,
     measure_costs,
+    parts_of_line,
 )
 from benchmarks.experiments.spark.cluster_model import (
     THIS_MACHINE,
@@ -43,6 +45,16 @@ from benchmarks.experiments.spark.cluster_model import (
     stops_at,
     zipf,
 )
+from benchmarks.experiments.spark.cluster_several import (
+    JOBS,
+    WORKERS,
+    MeasuredStream,
+    SeveralCosts,
+    measure_several,
+    predict_several,
+    report_several,
+    run_stream,
+)
 from benchmarks.harness.measure import Bound, Experiment, Figure, start
 from benchmarks.harness.processor_seconds import keep_tree_on
 from benchmarks.harness.record import Value
@@ -51,6 +63,7 @@ from benchmarks.inputs.fleet_events import QUICK_EVENTS, fleet_file, fleet_parts
 from wayeb_py.parallel.batch import job as spark_job
 from wayeb_py.parallel.batch.schemes import SCHEMES, Scheme
 from wayeb_py.parallel.spark.session import open_session
+from wayeb_py.parallel.stream.plan import SHARDS_A_WORKER
 from wayeb_py.providers.convert import MOST_PARTITIONS
 from wayeb_py.run.runner import run
 
@@ -71,15 +84,19 @@ class Extent:
     checked_patterns: tuple[int, ...]
     most_cores: int
     repeats: int
+    streamed_reports: int  # of each of 5,000 vessels, in the streams of pairs and rules that run
+    several_reports: int  # the same where costs are measured
+    batch_events: int
 
 
 EXTENTS = {
-    "quick": Extent(250_000, (QUICK_EVENTS,), (16,), 1, 1),
-    "usual": Extent(1_000_000, (2_000_000, 4_000_000), (16, 30), 16, 3),
-    "full": Extent(1_000_000, (4_000_000, 20_000_000), (16, 30), 16, 5),
+    "quick": Extent(250_000, (QUICK_EVENTS,), (16,), 1, 1, 20, 20, 50_000),
+    "usual": Extent(1_000_000, (2_000_000, 4_000_000), (16, 30), 16, 3, 2_000, 400, 2_000_000),
+    "full": Extent(1_000_000, (4_000_000, 20_000_000), (16, 30), 16, 5, 4_000, 400, 2_000_000),
 }
 CHECKED_PARTS = 16
 SETTINGS = {"spark.driver.memory": "3g"}
+TINY_REPORTS, TINY_BATCH = 20, 20_000
 
 # The predictions, and their assumptions.
 PREDICTED_EVENTS = (1e9, 1e11)
@@ -93,6 +110,7 @@ def main() -> None:
     extent = EXTENTS[experiment.size]
     with tempfile.TemporaryDirectory(prefix="wayeb-cluster-") as name:
         measured: list[Measured] = []
+        streamed: list[MeasuredStream] = []
         for n_cores in [n for n in CORES if n <= min(N_CORES, extent.most_cores)]:
             spark = open_session(f"local[{n_cores}]", settings=SETTINGS, quick=experiment.size == "quick")
             if experiment.size == "quick":
@@ -100,9 +118,15 @@ def main() -> None:
             else:
                 keep_tree_on(n_cores)
             measured += measure_jobs(experiment, spark, extent, n_cores, Path(name))
+            streamed += measure_streams(experiment, spark, extent, n_cores, Path(name))
             if n_cores == 1:  # after some jobs, since a JVM gets faster for a long time
+                bench = Bench(spark, extent.fitted_events, Path(name), extent.repeats)
                 with experiment.watched():
-                    costs = measure_costs(Bench(spark, extent.fitted_events, Path(name), extent.repeats))
+                    costs = measure_costs(bench)
+                    of_several = {
+                        job: several_costs(bench, text, extent, costs["partition"].launch_s)
+                        for job, text in JOBS.items()
+                    }
             spark.stop()
     report_costs(experiment, costs)
     errors = [check_prediction(experiment, one, costs[one.scheme]) for one in measured]
@@ -113,6 +137,9 @@ def main() -> None:
         for scheme in SCHEMES:
             predict_rates(experiment, one.name, scheme, one.job, costs[scheme], THIS_MACHINE)
     predict(experiment, costs, entity_sizes(fleet_file(extent.fitted_events)))
+    for job, own in of_several.items():
+        report_several(experiment, job, own)
+    predict_several(experiment, of_several, streamed, CORES, MACHINES)
     experiment.figure(Figure("Throughput against cores", "cores", RATE, series="scheme", panel="job", log="xy"))
     title = "Entities of unequal size: 100 billion events, 48 patterns"
     experiment.figure(Figure(title, "cores", f"{RATE}, skewed", series="entities", panel="scheme", log="xy"))
@@ -171,6 +198,28 @@ def measure_jobs(
             medians = experiment.median_seconds(tasks, extent.repeats, warm=False)
             for scheme, seconds in zip(SCHEMES, medians.values(), strict=True):
                 yield Measured(scheme, n_patterns, n_events, n_cores, seconds)
+
+
+def measure_streams(
+    experiment: Experiment, spark: SparkSession, extent: Extent, n_cores: int, folder: Path
+) -> Iterator[MeasuredStream]:
+    """Measures streams of pairs and rules; `spark_several` checks their answers."""
+    for job, text in JOBS.items():
+        with experiment.watched():
+            own = Path(tempfile.mkdtemp(prefix="several-", dir=folder))
+            seconds = run_stream(spark, text, own, extent.streamed_reports, extent.batch_events, n_cores)
+        yield MeasuredStream(job, n_cores, extent.batch_events, seconds)
+
+
+def several_costs(bench: Bench, text: str, extent: Extent, launch_s: float) -> SeveralCosts:
+    """The costs of a stream of pairs and rules: events in this process, batches and shards by batches of few events."""
+    costs = measure_several(bench, wayeb_py.compile(text), extent.several_reports)
+    tiny = {}  # seconds by the number of tasks with a state: of one shard; of shards, and of parts
+    for n_workers, n_tasks in ((1, 1), (WORKERS, 2 * (SHARDS_A_WORKER * WORKERS + 1))):
+        own = Path(tempfile.mkdtemp(prefix="tiny-", dir=bench.folder))
+        tiny[n_tasks] = run_stream(bench.spark, text, own, TINY_REPORTS, TINY_BATCH, n_workers)
+    batch_s, shard_s = parts_of_line(tiny)
+    return replace(costs, batch_s=batch_s, shard_s=shard_s, launch_s=launch_s)
 
 
 def check_prediction(experiment: Experiment, measured: Measured, costs: ClusterCosts) -> float:

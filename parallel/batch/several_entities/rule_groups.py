@@ -20,12 +20,10 @@ from wayeb_py.compiler.rule_inputs import facts_of, members_of, rules_read
 from wayeb_py.compiler.rule_keys import RuleKey, keys_of, makes, routes_by, table_read, tables_read
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.wording import counted
-from wayeb_py.engine.arrival.entities import Entities
 from wayeb_py.engine.rules.inputs import RuleInputs
+from wayeb_py.parallel.wire.keyed_rows import Routes, are_dealt_alike, bound_inputs
 
 SMALL_ROWS = 100_000  # rows that may be in every part
-
-Routes = Mapping[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +67,7 @@ def group_rules(
     """The groups of the rules with these names, and the reason for each."""
     meaning, wanted = patterns.meaning, set(names)
     rules = [rule for rule in meaning.rules if rule.name in wanted]
-    inputs = RuleInputs(patterns, {})
-    for name, schema in schemas.items():
-        key = patterns.by_stream[name].stream.key
-        assert key is not None
-        inputs.bind(name, schema, Entities(schema.field(key).type, key))
+    inputs = bound_inputs(patterns, schemas)
     sizes = Sizes(n_events, {name: len(next(iter(file.values()))) for name, file in inputs.files.items()})
     groups: list[RuleGroup] = []
     for rule in rules:
@@ -111,7 +105,7 @@ def _group(rule: m.Rule, rules: list[m.Rule], inputs: RuleInputs, n_parts: int, 
         for key in keys_of(rule, meaning):
             routes = routes_by(rule, key, meaning)
             n_everywhere = [sizes.of(member, meaning) for member in key.others]
-            if routes is not None and _has_parts(rule, key, inputs) and None not in n_everywhere:
+            if routes is not None and are_dealt_alike(rule, key, inputs) and None not in n_everywhere:
                 served.append((sum(n or 0 for n in n_everywhere), key, routes))
         best = min(served, key=lambda one: one[0], default=None)
         if best is not None and best[0] <= SMALL_ROWS:
@@ -133,17 +127,6 @@ def _tied(rule: m.Rule, rules: list[m.Rule]) -> str | None:
         if any(member.over in ("matches", "kept") and member.of == rule.name for member in members_of(other)):
             return f"the rule `{other.name}` reads its matches"
     return None
-
-
-def _has_parts(rule: m.Rule, key: RuleKey, inputs: RuleInputs) -> bool:
-    """Whether values of a key that are equal are dealt to the same part: numbers, texts and truth values are."""
-    types = [inputs.type_of(rule.member(name), column) for name, column in key.columns.items()]
-    types = [one.value_type if pa.types.is_dictionary(one) else one for one in types]
-    are_text = {pa.types.is_string(one) or pa.types.is_large_string(one) for one in types}
-    return len(are_text) == 1 and (
-        True in are_text
-        or all(pa.types.is_integer(one) or pa.types.is_floating(one) or pa.types.is_boolean(one) for one in types)
-    )
 
 
 def _by_key(rule: m.Rule, key: RuleKey, meaning: m.Meaning, sizes: Sizes) -> str:

@@ -8,7 +8,7 @@ import pytest
 import wayeb_py
 from wayeb_py.parallel.batch.several_entities import plan
 from wayeb_py.parallel.batch.several_entities.rule_groups import RuleGroup, describe_groups
-from wayeb_py.parallel.batch.several_entities.rule_rows import part_of
+from wayeb_py.parallel.wire.keyed_rows import part_of
 from wayeb_py.patterns import Patterns
 
 HEAD = """

@@ -19,6 +19,8 @@ from tests.polling import DEADLINE_S, poll
 from wayeb_py.errors import DataError
 from wayeb_py.functions import UserFunction, predicate
 from wayeb_py.parallel.health import gauge
+from wayeb_py.parallel.health.log_lines import render_line
+from wayeb_py.parallel.health.metrics import samples
 from wayeb_py.parallel.health.report import Report, Reporting
 from wayeb_py.parallel.health.stream_view import Health, StreamView
 from wayeb_py.parallel.logs.back_pressure import Capacity, SourceState, read_states
@@ -230,3 +232,35 @@ def test_every_scheme_has_a_ratio_and_says_what_it_died_of(run: Callable[[Any], 
         running.until(lambda view: False, "dead")
     assert told.value.message == "the function `drag` failed: ValueError: a bearing is broken"
     assert told.value.__cause__ is not None  # all that Spark has to say
+
+
+def test_a_slow_second_stage_is_seen_and_named(run: Callable[[Any], Running], tmp_path: Path) -> None:
+    """Only the shard evaluates the slow function; the tasks that read go on as fast as before."""
+    running = run("partition")
+    running.until(lambda view: view.batch > 0 and view.backpressure < 0.5, "free of pressure")
+    an_event_s = 1 / PER_S  # two partitions offer twice as many events as the shard then takes
+    running.slow_down(str(an_event_s))
+    full = CAPACITY_S * PER_S
+    views = [running.until(lambda view: view.lag_events > full, "behind")]
+
+    def later(view: StreamView) -> bool:
+        if view.batch > views[-1].batch:
+            views.append(view)
+        return len(views) > 2
+
+    running.until(later, "two batches on")
+    before, after = views[-2:]
+    shards, reading = (
+        after.sums["stage_s"][stage] - before.sums["stage_s"][stage] for stage in ("shards", "reading")
+    )
+    n_events = after.sum("events") - before.sum("events")
+    assert shards == pytest.approx(n_events * an_event_s, rel=0.25)
+    assert reading < shards / 4
+    assert after.slowest_stage == "shards"
+    for name, source in after.sources.items():
+        earlier = before.sources[name]
+        ratio = (source.waited_s - earlier.waited_s) / (source.watched_s - earlier.watched_s)
+        assert 0.2 < ratio < 0.8, "about half of what is due is taken"
+    view = running.until(lambda view: view.backpressure > 0.2, "under pressure")
+    assert f" by shards, {view.stages['shards']:.0%} of a batch" in render_line(view)
+    assert "wayeb_stage_ratio" in {f"wayeb_{metric.name}" for metric, _, _ in samples(view)}

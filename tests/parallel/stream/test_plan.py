@@ -131,5 +131,10 @@ def test_what_shares_its_entity_has_shards_where_several_recognise() -> None:
     later = plan_stream("auto", both, log, schema, workers=9, source_parallelism=None, before=begun)
     assert (later.n_shards, later.has_all) == (5, True)
     assert StreamPlan.from_json(begun.to_json()) == begun
+    older = {name: value for name, value in begun.to_json().items() if name not in ("n_parts", "starts_all")}
+    went_on = plan_stream(
+        "auto", both, log, schema, workers=2, source_parallelism=None, before=StreamPlan.from_json(older)
+    )
+    assert (went_on.n_parts, went_on.starts_all) == (0, False), "its state lies where it put it"
     only = plan_stream("auto", both.select(["Meet"]), log, schema, workers=2, source_parallelism=None)
     assert (only.n_shards, only.has_all) == (1, False)

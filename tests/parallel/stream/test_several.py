@@ -44,9 +44,9 @@ from wayeb_py.parallel.stream.shard_operator import (
     ShardPatterns,
     ShardQuery,
     _alive,
-    _step,
     columns_of_all,
     epoch_parcel,
+    step_shard,
 )
 from wayeb_py.parallel.stream.shard_packing import ShardPacker
 from wayeb_py.parallel.stream.source import SourceOptions, StreamReader
@@ -214,7 +214,7 @@ class Shard:
             self.step([one for one in parcels if one.split == shard], shard)
 
     def step(self, parcels: list[Parcel], shard: int = 0) -> None:
-        for parcel in _step(self.query, parcels, self.states[shard]):  # type: ignore[arg-type]
+        for parcel in step_shard(self.query, parcels, self.states[shard]):  # type: ignore[arg-type]
             if parcel.kind == "detections":
                 self.rows += unpack(parcel.payload).to_pylist()
             elif parcel.kind == "aside":

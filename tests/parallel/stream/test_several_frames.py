@@ -39,7 +39,7 @@ from wayeb_py.engine.rows.detection_id import DETECTION_ID
 from wayeb_py.errors import DataError
 from wayeb_py.parallel import recognise_stream
 from wayeb_py.parallel.stream.dataframe import PARTITION, _packing_parts, _partition
-from wayeb_py.parallel.stream.shard_operator import ShardPatterns, ShardQuery, _alive, _step
+from wayeb_py.parallel.stream.shard_operator import ShardPatterns, ShardQuery, _alive, step_shard
 from wayeb_py.parallel.wire.packer import PLACE
 from wayeb_py.parallel.wire.parcel import Parcel, from_batch, unpack
 from wayeb_py.patterns import Patterns
@@ -69,7 +69,7 @@ class Frame:
     def step(self, parcels: list[Parcel], now_s: int) -> None:
         _alive.clear()
         self.state.now_ms = now_s * 1000
-        for parcel in _step(self.query, parcels, self.state):  # type: ignore[arg-type]
+        for parcel in step_shard(self.query, parcels, self.state):  # type: ignore[arg-type]
             if parcel.kind == "detections":
                 self.rows += unpack(parcel.payload).to_pylist()
 

@@ -36,7 +36,7 @@ from wayeb_py.parallel.sinks.sinks import ParquetSink
 from wayeb_py.parallel.stream import shard_operator
 from wayeb_py.parallel.stream.endpoints import open_spark_log
 from wayeb_py.parallel.stream.plan import Asked, StreamPlan, plan_stream
-from wayeb_py.parallel.stream.shard_operator import PackedFrom, ShardPatterns, ShardQuery, _step, epoch_parcel
+from wayeb_py.parallel.stream.shard_operator import PackedFrom, ShardPatterns, ShardQuery, epoch_parcel, step_shard
 from wayeb_py.parallel.stream.shard_packing import ShardPacker
 from wayeb_py.parallel.stream.source import SourceOptions, StreamReader
 from wayeb_py.parallel.stream.stream import stream
@@ -160,7 +160,7 @@ class Shard:
     def step(self, parcels: list[Parcel], shard: int = 0) -> None:
         if self.dice.random() < 0.5:
             shard_operator._alive.clear()
-        for parcel in _step(self.query, parcels, self.states[shard]):  # type: ignore[arg-type]
+        for parcel in step_shard(self.query, parcels, self.states[shard]):  # type: ignore[arg-type]
             if parcel.kind in ("detections", "episodes"):
                 self.rows += unpack(parcel.payload).to_pylist()
             elif parcel.kind == "aside":

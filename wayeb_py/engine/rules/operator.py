@@ -63,7 +63,8 @@ class RuleOperator:
         self._made: tuple[Running, MatchRows] | None = None
         self._saved: SavedRules | None = None  # a saved state, until rules are bound
         self._nothing: Detections | None = None
-        self._reached_s: Mapping[str, Fraction] = {}  # the greatest time that has arrived of each stream
+        self.reached_s: Mapping[str, Fraction] = {}  # the greatest time that has arrived of each stream
+        self.passed_s: Fraction | None = None  # the time that the clock has passed; None while it is unknown
 
     @property
     def fingerprint(self) -> str:
@@ -141,7 +142,8 @@ class RuleOperator:
     def feed(self, passed: Passed, before: FoundBefore) -> Detections:
         """The matches that are decided now that the clock has passed these events; `before` is what other operators
         found in them."""
-        self._reached_s = passed.reached_s
+        self.reached_s = passed.reached_s
+        self.passed_s = self.passed_s if passed.until_s is None else passed.until_s
         if len(self._words.words) > max(self.most_words, 2 * self._n_words):  # many of them may be in no row any more
             self._make_anew()
         if passed.until_s is None and not passed.rows and not any(len(found) for _, found in before):
@@ -157,13 +159,13 @@ class RuleOperator:
     def finish(self, before: FoundBefore = ()) -> Detections:
         """The matches that are decided at the latest time in the data; later ones stay undecided."""
         if not self._inputs.rules:
-            self._rows(Passed({}, None, self._reached_s), before, self._end(self._reached_s))
+            self._rows(Passed({}, None, self.reached_s), before, self._end(self.reached_s))
             return self.nothing()
         running, _ = self._make()
-        until = self._end(self._reached_s)
+        until = self._end(self.reached_s)
         if until is None:
             return self._told([*running.begin()])
-        running.hold(self._rows(Passed({}, None, self._reached_s), before, until))
+        running.hold(self._rows(Passed({}, None, self.reached_s), before, until))
         return self._told([*running.begin(), *running.run(until)])
 
     def _end(self, reached_s: Mapping[str, Fraction]) -> int | None:
@@ -171,6 +173,8 @@ class RuleOperator:
         return floor(max(reached_s.values()) * self._inputs.ticks_per_s) + 1 if reached_s else None
 
     def _rows(self, passed: Passed, before: FoundBefore, until: int | None) -> list[tuple[str, RowBatch]]:
+        if self._saved is not None and self._inputs.are_bound:
+            self._make()  # rows go on from the saved state: it is not what `save` returns any more
         rows = list(self._inputs.rows(passed, before, until, self._inputs.ticks_per_s))
         self.leaving += [one for one in rows if one[0] in self._leave]
         return rows

@@ -1,0 +1,1 @@
+"""Tests of the parts of a stream in which rows of rules meet by a key."""
