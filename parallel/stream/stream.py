@@ -154,7 +154,8 @@ def stream(
         for name, value in plan.settings.items():
             session.conf.set(name, value)
         writer = make_frame(session, options).writeStream.foreachBatch(run.take)
-        writer = writer.option("checkpointLocation", checkpoint.spark_folder.as_uri())
+        # No URI: Hadoop would take the `%20` of a space as it stands.
+        writer = writer.option("checkpointLocation", f"file://{checkpoint.spark_folder}")
         writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{interval_s} seconds")
         query = writer.start()
         for observer in observers:
