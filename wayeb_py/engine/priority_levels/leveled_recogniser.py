@@ -238,12 +238,11 @@ class LeveledRecogniser:
 
     def _slice(self, lane: int, queue: SourceQueue, until: int) -> Left:
         level, recogniser = self.lanes[lane].level, self.recognisers[lane]
-        begin = queue.at[lane]
+        begin, began_s = queue.at[lane], self._clock.steady_s()
         is_shed, end = self._judge(lane, queue, until)
         batch, times, gone = queue.take(lane, end)
         tally = self.tallies[level]
         tally.replaced += len(gone)
-        began_s = self._clock.steady_s()
         if is_shed:
             numbers: Sequence[int] = range(begin, end)
             if gone:
