@@ -12,9 +12,8 @@ import sys
 import time
 from typing import Any
 
-import pyarrow.compute as pc
-
 from benchmarks.loads.offered import PATTERNS
+from wayeb_py.engine.arrival.event_slice import EventSlice
 from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.engine.rows.detections import Detections
 
@@ -27,13 +26,20 @@ def slow_down(an_event_s: float) -> None:
 
     def slowed(self: Recogniser, events: Any, *others: Any) -> Detections:
         if PATTERNS[SLOWED] in self.patterns.names:
-            n = pc.sum(pc.equal(events.column("class"), SLOWED)).as_py() or 0
-            until_s = time.perf_counter() + an_event_s * n
+            until_s = time.perf_counter() + an_event_s * _classes(events).count(SLOWED)
             while time.perf_counter() < until_s:
                 pass
         return feed(self, events, *others)
 
     vars(sys.modules[Recogniser.__module__])["Recogniser"].feed = slowed
+
+
+def _classes(events: Any) -> list[str]:
+    if isinstance(events, EventSlice):
+        if events.columns is not None:
+            return list(events.columns["class"])
+        events = events.batch()
+    return list(events.column("class").to_pylist())
 
 
 def main() -> None:

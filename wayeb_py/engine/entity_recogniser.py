@@ -21,6 +21,7 @@ from wayeb_py.arrays import I32, Bool
 from wayeb_py.columns import ticks_in
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.engine.arrival.entities import wrong_key
+from wayeb_py.engine.arrival.event_slice import EventSlice
 from wayeb_py.engine.arrival.input_tables import batch_of_rows
 from wayeb_py.engine.arrival.reorder import ARRIVED, Arrived, Rows
 from wayeb_py.engine.arrival.tie_order import Disorder
@@ -80,6 +81,8 @@ class EntityRecogniser(OrderedRecogniser):
         self._changes: Changes | None = None  # noted only after `note_changes`
         self._few: FewEvents | None = None
         self._few_for: Binding | None = None
+        self._tells_for: Binding | None = None
+        self._tells = False
 
     # Feeding.
 
@@ -119,6 +122,21 @@ class EntityRecogniser(OrderedRecogniser):
             return self.feed(binding.batch_of(arrays))
         return self._step_few(few, n, lambda: binding.batch_of(arrays), few.fill_arrays(arrays, n))
 
+    def few_types(self) -> dict[str, pa.DataType] | None:
+        """The types of the columns that `feed_few` takes; None where events come as batches."""
+        binding = self._binding
+        few = None if binding is None else self._few_of(binding)
+        return None if few is None else few.types
+
+    def feed_few(self, events: EventSlice) -> Detections | None:
+        """The detections of a few more events by their columns; None, with nothing changed, where they take the path of
+        a batch."""
+        binding, columns, n = self._binding, events.columns, len(events)
+        few = None if binding is None or columns is None else self._few_of(binding)
+        if binding is None or columns is None or few is None or n > few.most or not few.fill_arrays(columns, n):
+            return None
+        return self._step_few(few, n, lambda: binding.conform(events.batch()), True)
+
     def skip(self, batch: pa.RecordBatch) -> None:
         """Skips some events: the words of their entities begin again after them.
 
@@ -130,20 +148,26 @@ class EntityRecogniser(OrderedRecogniser):
             rows, _ = self._without_repeats(rows)
             binding.count[rows.entity] = 0
 
-    def skip_unneeded(self, batch: pa.RecordBatch) -> Bool | None:
+    def skip_unneeded(self, events: EventSlice) -> Bool | None:
         """Skips only the events that would change a state. The others change nothing and complete no match, so they
         count as recognised.
 
         Returns [row]: whether it was skipped; None, with nothing done, if the engine cannot decide which events change
         nothing.
         """
+        before = self._skip_few(events)
+        if len(before) == len(events):
+            return before
+        after = self._skip_batch(events.batch().slice(len(before)))
+        if after is None and len(before):
+            self.skip(events.batch().slice(len(before)))
+            after = np.ones(len(events) - len(before), dtype=bool)
+        return after if after is None or not len(before) else np.concatenate([before, after])
+
+    def _skip_batch(self, batch: pa.RecordBatch) -> Bool | None:
+        """As `skip_unneeded`, for events without columns."""
         binding = self._bind(batch.schema)
-        stream = self.patterns.meaning.stream
-        can_tell = (
-            self._joiner is None and not self._keeps_arrived and self.repeats is None and self.watcher is None
-            and not (stream.dedupe or binding.forget >= 0 or binding.cleaner is not None or binding.has_tiers)
-            and batch.num_rows <= CHUNK_ROWS and all(map(looks_at_the_event, binding.cohorts))
-        )  # fmt: skip
+        can_tell = batch.num_rows <= CHUNK_ROWS and self._can_tell(binding)
         conformed = binding.conform(batch) if can_tell else None
         if conformed is None or conformed.column(binding.key).null_count or conformed.column(binding.time).null_count:
             return None
@@ -161,6 +185,36 @@ class EntityRecogniser(OrderedRecogniser):
         if done < batch.num_rows:
             changes[done:] = self._skip_many(binding, conformed.slice(done))
         return changes
+
+    def _skip_few(self, events: EventSlice) -> Bool:
+        """As `skip_unneeded`, by columns: for as many events, from the first on, as the answer has."""
+        binding, columns, n = self._binding, events.columns, len(events)
+        changes, done = np.ones(n, dtype=bool), 0
+        few = None if binding is None or columns is None or not self._can_tell(binding) else self._few_of(binding)
+        while columns is not None and few is not None and few.skips and done < n:
+            room = min(n - done, ROOM)
+            some = columns if room == n else {name: values[done : done + room] for name, values in columns.items()}
+            taken, own = few.skip(room) if few.fill_arrays(some, room) else (0, changes[:0])
+            changes[done : done + taken] = own
+            done += taken
+            if taken:
+                self._note_skipped(few.entities(taken), own)
+            if taken < room:
+                break
+        return changes[:done]
+
+    def _can_tell(self, binding: Binding) -> bool:
+        """Whether the engine can decide which events change nothing."""
+        if self._tells_for is not binding:  # it walks through all predicates
+            stream = self.patterns.meaning.stream
+            self._tells_for = binding
+            self._tells = (
+                self._joiner is None and not self._keeps_arrived
+                and not (stream.dedupe or binding.forget >= 0 or binding.cleaner is not None or binding.has_tiers)
+                and all(map(looks_at_the_event, binding.cohorts))
+            )  # fmt: skip
+        is_usual = self.repeats is None and self.watcher is None
+        return is_usual and self._tells and all(cohort.seen is None for cohort in binding.cohorts)
 
     def _note_skipped(self, entity: I32, changes: npt.NDArray[Any]) -> None:
         if self._changes is not None:

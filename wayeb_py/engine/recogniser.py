@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from wayeb_py.compiler.patterns import CompiledPatterns, Listener, StreamPart
 from wayeb_py.compiler.streams import no_such_stream, quoted, stream_fingerprint
 from wayeb_py.dsl import meaning as m
+from wayeb_py.engine.arrival.event_slice import EventSlice
 from wayeb_py.engine.arrival.input_tables import as_table
 from wayeb_py.engine.entity_recogniser import Aside, EntityRecogniser
 from wayeb_py.engine.operator import ClockOperator, Operator, StreamOperator
@@ -173,7 +174,8 @@ class Recogniser:
         self._bound(name)
 
     def feed(self, events: Any, stream: str | None = None, partition: str | None = None) -> Detections:
-        """The detections of some more events: an Arrow table or batch, or anything that speaks the Arrow protocol.
+        """The detections of some more events: an Arrow table or batch, or anything that speaks the Arrow protocol, or a
+        slice of events.
 
         `stream` names their stream, where the file has several, `partition` one of those that `follow` has named.
         """
@@ -182,6 +184,11 @@ class Recogniser:
             found = self._streams[name].feed_rows(events)
             if found is not None:
                 return self._alone(self._streams[name], found)
+        if isinstance(events, EventSlice):
+            found = None if self._clock is not None else self._streams[name].feed_few(events)
+            if found is not None:
+                return self._alone(self._streams[name], found)
+            events = events.batch()
         batches = _batches(events)
         if len(batches) == 1:
             return self._announce(self._feed(name, batches[0], partition))
@@ -198,6 +205,11 @@ class Recogniser:
         operator = self._streams[self._named(stream)]
         return self._alone(operator, operator.feed_arrays(arrays))
 
+    def few_types(self, stream: str | None = None) -> dict[str, pa.DataType] | None:
+        """The types of the columns that a slice of a few events has to have; None where only batches are taken, and
+        before the types are known."""
+        return None if self._clock is not None else self._streams[self._named(stream)].few_types()
+
     def lend(self, shared: SharedRows | None, stream: str | None = None) -> None:
         """Lends, or takes back, what others have computed of the events of a stream that are fed next."""
         self._streams[self._named(stream)].lend(shared)
@@ -206,7 +218,7 @@ class Recogniser:
         """Skips some events for patterns of single entities: their words begin again after the gap."""
         self._streams[self._named(stream)].skip(events)
 
-    def skip_unneeded(self, events: pa.RecordBatch, stream: str | None = None) -> npt.NDArray[np.bool_] | None:
+    def skip_unneeded(self, events: EventSlice, stream: str | None = None) -> npt.NDArray[np.bool_] | None:
         """Skips the events that would change what patterns of single entities remember: see `EntityRecogniser`. None,
         with nothing done, if the engine cannot decide which events change nothing."""
         return self._streams[self._named(stream)].skip_unneeded(events)

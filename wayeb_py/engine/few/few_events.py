@@ -120,7 +120,10 @@ class FewEvents:
             else:
                 for name, column, number_of in self._fills:
                     some = arrays[name]
-                    column[:n] = some if number_of is None else [number_of(value) for value in some]
+                    if number_of is None or (number_of is _whole and type(some) is np.ndarray and some.dtype == _I64):
+                        column[:n] = some
+                    else:
+                        column[:n] = [*map(number_of, some)]
             for absent in self._integers_absent:
                 absent[:n] = 0
         except (KeyError, TypeError, ValueError, OverflowError):
@@ -152,6 +155,11 @@ class FewEvents:
                 cell = _cells_of_texts(axis) if is_text else _cells_of_truths(axis)
             fills.append((axis.subject.name, kept, cell))
         return fills
+
+    @property
+    def types(self) -> dict[str, pa.DataType]:
+        """The types of the columns that `fill_arrays` takes."""
+        return {name: value_type(self._binding.schema.field(name).type) for name, _, _ in self._fills}
 
     @cached_property
     def _asked(self) -> list[tuple[str, Axis]]:
@@ -363,6 +371,7 @@ def _cells_of_texts(axis: Axis) -> Callable[[str | None], int]:
 
 
 _DOUBLE, _WHOLE, _TEXT = pa.float64(), pa.int64(), pa.string()
+_I64 = np.dtype(np.int64)
 FEW_TEXTS = 64  # up to this many texts are looked up one by one, sooner than Arrow makes a dictionary of them
 _NO_I32, _NO_I64 = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64)
 _NO_U16 = np.zeros(0, dtype=np.uint16)

@@ -7,11 +7,14 @@ in any order: so one number for each source says how far a lane is, however the 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
+from wayeb_py.engine.arrival.event_slice import EventSlice
+from wayeb_py.engine.priority_levels.waiting_columns import WaitingColumns
 from wayeb_py.engine.stepping.shared_values import SharedValues
 
 
@@ -29,6 +32,49 @@ class Arrived:
         return self.first + int(self.batch.num_rows)
 
 
+class Taken(EventSlice):
+    """The events that a lane takes next, without those that were replaced."""
+
+    __slots__ = ("_columns", "end", "first", "gone", "parts")
+
+    def __init__(
+        self, first: int, end: int, parts: list[Arrived], gone: list[int], columns: Mapping[str, Any] | None
+    ) -> None:
+        self.first, self.end = first, end
+        self.parts = parts  # the first and the last may have more events
+        self.gone = gone  # the numbers of those that were replaced
+        self._columns = columns
+
+    @property
+    def columns(self) -> Mapping[str, Any] | None:
+        return self._columns
+
+    def __len__(self) -> int:
+        return self.end - self.first - len(self.gone)
+
+    def batch(self) -> pa.RecordBatch:
+        parts: list[pa.RecordBatch] = []
+        for arrived in self.parts:
+            first, last = max(self.first, arrived.first), min(self.end, arrived.end)
+            part = arrived.batch.slice(first - arrived.first, last - first)
+            if arrived.replaced:
+                own = [number - arrived.first for number in range(first, last) if number not in arrived.replaced]
+                part = arrived.batch.take(pa.array(own, pa.int64()))
+            parts.append(part)
+        return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+
+    def times(self) -> list[tuple[float, int]]:
+        """When events arrived, and how many of them."""
+        times: list[tuple[float, int]] = []
+        for arrived in self.parts:
+            first, last = max(self.first, arrived.first), min(self.end, arrived.end)
+            n = last - first
+            if arrived.replaced:
+                n -= sum(first <= number < last for number in arrived.replaced)
+            times.append((arrived.arrived_s, n))
+        return times
+
+
 class SourceQueue:
     """The events of one source that some lane has not taken."""
 
@@ -42,6 +88,7 @@ class SourceQueue:
         self.batches: list[Arrived] = []
         self._ends: list[int] = []  # [batch]: the number after its last event
         self._times_s: list[float] = []  # [batch]: when it arrived, ascending
+        self.columns: WaitingColumns | None = None  # once the types are known, where lanes take columns
         self.newest: dict[Any, tuple[Arrived, int, Any]] = {}  # by entity: its newest event that waits, and its time
 
     def add(self, batch: pa.RecordBatch, arrived_s: float) -> Arrived:
@@ -49,6 +96,8 @@ class SourceQueue:
         arrived = Arrived(batch, arrived_s, self.end)
         self.batches.append(arrived)
         self.end = arrived.end
+        if self.columns is not None:
+            self.columns.add(batch, self.lowest)
         self._ends.append(self.end)
         self._times_s.append(max(arrived_s, self._times_s[-1]) if self._times_s else arrived_s)
         return arrived
@@ -67,30 +116,25 @@ class SourceQueue:
         end = bisect_left(self._times_s, before_s, begin)
         return self._ends[end - 1] if end > begin else self.at[lane]
 
-    def take(self, lane: int, end: int) -> tuple[pa.RecordBatch, list[tuple[float, int]], list[int]]:
-        """A lane's next events before a number, without those that were replaced; how many of them arrived at each
-        time; the numbers of those that were replaced."""
+    def take(self, lane: int, end: int) -> Taken:
+        """A lane's next events before a number."""
         begin, self.at[lane] = self.at[lane], end
-        parts: list[pa.RecordBatch] = []
-        times: list[tuple[float, int]] = []
-        gone: list[int] = []
-        for nth in range(self._index(begin), len(self.batches)):
-            arrived = self.batches[nth]
-            if arrived.first >= end:
-                break
-            first, last = max(begin, arrived.first), min(end, arrived.end)
-            part = arrived.batch.slice(first - arrived.first, last - first)
-            if arrived.replaced:
-                own = [number for number in range(first, last) if number not in arrived.replaced]
-                gone += [number for number in range(first, last) if number in arrived.replaced]
-                part = arrived.batch.take(pa.array([number - arrived.first for number in own], pa.int64()))
-            parts.append(part)
-            times.append((arrived.arrived_s, part.num_rows))
-        return parts[0] if len(parts) == 1 else pa.concat_batches(parts), times, gone
+        parts = self.batches[self._index(begin) : bisect_left(self._ends, end) + 1]
+        gone = [
+            number for arrived in parts if arrived.replaced
+            for number in range(max(begin, arrived.first), min(end, arrived.end)) if number in arrived.replaced
+        ]  # fmt: skip
+        columns = None if gone or self.columns is None else self.columns.slice(begin, end)
+        return Taken(begin, end, parts, gone, columns)
+
+    @property
+    def lowest(self) -> int:
+        """The number of the first event that some lane has yet to take."""
+        return min((self.at[lane] for lane in self.lanes), default=self.end)
 
     def clear(self) -> None:
         """Drops what every lane has taken."""
-        lowest = min((self.at[lane] for lane in self.lanes), default=self.end)
+        lowest = self.lowest
         n_gone = self._index(lowest)
         if n_gone:
             del self.batches[:n_gone], self._ends[:n_gone], self._times_s[:n_gone]

@@ -28,11 +28,12 @@ from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.dsl.rules import Level
 from wayeb_py.engine.arrival.input_tables import as_table
 from wayeb_py.engine.priority_levels.decisions import Decision, Decisions, Made, StaleFound, ranges
-from wayeb_py.engine.priority_levels.event_queues import Arrived, SourceQueue
+from wayeb_py.engine.priority_levels.event_queues import Arrived, SourceQueue, Taken
 from wayeb_py.engine.priority_levels.lanes import Lane, lanes_of
 from wayeb_py.engine.priority_levels.level_tally import LevelTally
 from wayeb_py.engine.priority_levels.slice_sizes import SliceSizes
 from wayeb_py.engine.priority_levels.validity import Validity
+from wayeb_py.engine.priority_levels.waiting_columns import WaitingColumns, is_plain
 from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.engine.rows.detection_id import DETECTION_ID, with_ids
 from wayeb_py.engine.rows.detections import Detections
@@ -175,12 +176,25 @@ class LeveledRecogniser:
         if not queue.lanes:
             return decisions
         batches = [events] if isinstance(events, pa.RecordBatch) else as_table(events).to_batches()
+        if queue.columns is None:
+            queue.columns = self._columns_of(queue)
         for batch in batches:
             if batch.num_rows:
                 for lane in queue.lanes:
                     self.tallies[self.lanes[lane].level].arrived += batch.num_rows
                 decisions += self._replace(queue, queue.add(batch, now_s))
         return decisions
+
+    def _columns_of(self, queue: SourceQueue) -> WaitingColumns | None:
+        """Where the columns of a source's next events wait, if lanes that take a few at a time have the same types."""
+        types: dict[str, pa.DataType] = {}
+        for lane in queue.lanes:
+            for name, own in (self.recognisers[lane].few_types(queue.stream) or {}).items():
+                if not is_plain(own) or types.setdefault(name, own) != own:
+                    return None
+        stream = self._streams[queue.stream]
+        needed = frozenset(name for name in (stream.key, stream.time) if name is not None)
+        return WaitingColumns(types, needed, queue.end) if types else None
 
     def work(self) -> Left | None:
         """The next slice of the most urgent lane that events wait for; None where all lanes have taken everything.
@@ -240,44 +254,44 @@ class LeveledRecogniser:
         level, recogniser = self.lanes[lane].level, self.recognisers[lane]
         begin, began_s = queue.at[lane], self._clock.steady_s()
         is_shed, end = self._judge(lane, queue, until)
-        batch, times, gone = queue.take(lane, end)
+        taken = queue.take(lane, end)
         tally = self.tallies[level]
-        tally.replaced += len(gone)
+        tally.replaced += len(taken.gone)
         if is_shed:
-            numbers: Sequence[int] = range(begin, end)
-            if gone:
-                replaced = set(gone)
-                numbers = [number for number in numbers if number not in replaced]
-            shed = ranges("shed", queue.name, lane, self._skip(recogniser, batch, queue.stream, numbers))
+            shed = ranges("shed", queue.name, lane, self._skip(recogniser, taken, queue.stream))
             now_s, n_shed = self._clock.steady_s(), sum(one.end - one.first for one in shed)
             tally.shed += n_shed
-            if n_shed < batch.num_rows:
-                tally.took(max(0.0, now_s - times[0][0]), batch.num_rows - n_shed)
-            self._skipped_sizes[lane].note(end - begin, now_s - began_s)
+            if n_shed < len(taken):
+                tally.took(max(0.0, now_s - taken.parts[0].arrived_s), len(taken) - n_shed)
             queue.clear()
+            self._skipped_sizes[lane].note(end - begin, self._clock.steady_s() - began_s)
             return self.leave(lane, recogniser.of(queue.stream).nothing(), shed, now_s - began_s)
-        if batch.num_rows:
-            partition = queue.name if self._partitioned and recogniser.has_clock else None
-            if queue.shared is not None:
-                recogniser.lend(None if gone else queue.shared.of(lane, begin), queue.stream)
-            found = recogniser.feed(batch, queue.stream, partition)
-        else:
-            found = recogniser.of(queue.stream).nothing()
+        found = self._feed(lane, recogniser, queue, taken)
         now_s = self._clock.steady_s()
-        for arrived_s, n in times:
+        for arrived_s, n in taken.times():
             tally.took(max(0.0, now_s - arrived_s), n)
         queue.clear()
         left = self.leave(lane, found, took_s=now_s - began_s)
         self._sizes[lane].note(end - begin, self._clock.steady_s() - began_s)
         return left
 
-    def _skip(
-        self, recogniser: Recogniser, batch: pa.RecordBatch, stream: str, numbers: Sequence[int]
-    ) -> Sequence[int]:
+    def _feed(self, lane: int, recogniser: Recogniser, queue: SourceQueue, taken: Taken) -> Detections:
+        if not len(taken):
+            return recogniser.of(queue.stream).nothing()
+        if queue.shared is not None:
+            recogniser.lend(None if taken.gone else queue.shared.of(lane, taken.first), queue.stream)
+        partition = queue.name if self._partitioned and recogniser.has_clock else None
+        return recogniser.feed(taken, queue.stream, partition)
+
+    def _skip(self, recogniser: Recogniser, taken: Taken, stream: str) -> Sequence[int]:
         """Skips events; returns the numbers of those whose absence can change a detection."""
-        is_shed = None if self.decided is not None else recogniser.skip_unneeded(batch, stream)
+        numbers: Sequence[int] = range(taken.first, taken.end)
+        if taken.gone:
+            replaced = set(taken.gone)
+            numbers = [number for number in numbers if number not in replaced]
+        is_shed = None if self.decided is not None else recogniser.skip_unneeded(taken, stream)
         if is_shed is None:
-            recogniser.skip(batch, stream)
+            recogniser.skip(taken.batch(), stream)
             return numbers
         return [numbers[row] for row in np.flatnonzero(is_shed).tolist()]
 
