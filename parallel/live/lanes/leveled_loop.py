@@ -3,9 +3,9 @@
     log ──▶ ranges ──▶ events that wait ──▶ lane by lane, the most urgent first ──▶ detections out
                                         └── a batch ends ──▶ where each lane is, and what was decided ──▶ `commits`
 
-The loop looks for more between two slices of work, so that a lower lane gives way within a millisecond; after a
-millisecond without one, lower lanes have a slice before the next look, even where lines of one feed arrive all the
-time: else they would wait for ever while the processor is busy looking. What only lower lanes read waits in its log
+The loop looks for more between two slices of work, so that a lower lane gives way within half a millisecond; after
+`WORK_S` without one, lower lanes have a slice before the next look, even where lines of one feed arrive all the time:
+else they would wait for ever while the processor is busy looking. What only lower lanes read waits in its log
 while a higher one has work, and is read some milliseconds' worth at a time. A batch ends by the clock and not when
 everything is taken: events may still wait for lanes, and the next batch continues from where they are. What was decided
 by the clock is in the batch's offset before anything that depends on it leaves: for an output that takes detections at
@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from wayeb_py.clock import SYSTEM, Clock
-from wayeb_py.engine.priority_levels.decisions import Decisions, Made
+from wayeb_py.engine.priority_levels.decisions import DecisionLog, Decisions
 from wayeb_py.engine.priority_levels.leveled_recogniser import Left
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.health.gauge import Gauge
@@ -36,7 +36,7 @@ from wayeb_py.parallel.logs.log import OffsetRange, Offsets
 from wayeb_py.parallel.recovery.offset import Offset
 from wayeb_py.parallel.sinks.sinks import Batch
 
-WORK_S = 0.001  # work between two looks at what has arrived
+WORK_S = 0.0003  # work between two looks at what has arrived, and what lower lanes wait for one slice at most
 MOST_WAITING = 500_000  # events
 
 
@@ -61,8 +61,7 @@ class LeveledLoop(Loop):
     ) -> None:
         """`note` keeps how far a batch is, and what was decided since the last note, before anything leaves by
         `prompt`."""
-        self._decided: list[Made] = []  # what the open batch has decided
-        self._n_noted = 0  # how many decisions are noted
+        self._decided = DecisionLog()  # what the open batch has decided
         self._note = note
         self._planned = False  # whether an earlier run planned the batch, and decided everything
         self._seen: dict[str, list[tuple[int, float]]] = {}  # offsets up to which a partition went, and when
@@ -108,7 +107,7 @@ class LeveledLoop(Loop):
         """Does a batch that an earlier run has planned or begun."""
         places = LaneOffsets.from_json(after.levels)
         lanes, self._note = self.keeper, None
-        lanes.leveled.decided = Decisions.of(places.decided)
+        lanes.leveled.decided = Decisions.from_json(places.decided)
         self._planned = True
         self.take(ranges, after.at)
         for left in lanes.go_to(places):
@@ -126,7 +125,7 @@ class LeveledLoop(Loop):
             for block in self.inputs.read(offsets, self.types):
                 self._results.arrive(block, stream)
                 for events in block.batches:
-                    self._decided += lanes.arrive(events, stream, offsets.partition, arrived_s)
+                    self._decided.add(lanes.arrive(events, stream, offsets.partition, arrived_s))
                 self._hear(block, stream)
         batch.taken = dict(until)
         self.gauge.took(batch.taken)
@@ -186,7 +185,7 @@ class LeveledLoop(Loop):
 
     def _leave(self, left: Left) -> None:
         """Notes what was decided, then lets out what was found."""
-        self._decided += left.decisions
+        self._decided.add(left.decisions)
         self._batch.has_worked = True
         leaving = self._results.leave(left)
         if leaving is not None:
@@ -199,9 +198,8 @@ class LeveledLoop(Loop):
     def _keep(self, begun: Offset) -> None:
         """Keeps how far the batch is, where detections that depend on what the clock decides leave before it ends."""
         if self.prompt is not None and self._note is not None and not self._planned:
-            places = self.keeper.places(begun.at, self._decided[self._n_noted :])
+            places = self.keeper.places(begun.at, self._decided.take_new())
             self._note(self._batch.number, replace(begun, levels=places.to_json()))
-            self._n_noted = len(self._decided)
 
     def _advance(self, after: Offset) -> Offset:
         batch, lanes = self._batch, self.keeper
@@ -210,16 +208,19 @@ class LeveledLoop(Loop):
                 lanes.hear(stream, own, after.clock_s)
         self._note_away(after)
         found = list(lanes.advance(batch.since, after, self.inputs))
-        self._decided += [one for left in found for one in left.decisions]
+        for left in found:
+            self._decided.add(left.decisions)
         leaving = [(left.lane, some) for left in found if (some := self._results.leave(left)) is not None]
         if any(lanes.leveled.decides(lane) for lane, _ in leaving):
             self._keep(after)
         for _, some in leaving:
             self._give(some)
-        return after if self._planned else replace(after, levels=lanes.places(after.at, self._decided).to_json())
+        if self._planned:
+            return after
+        return replace(after, levels=lanes.places(after.at, self._decided.every()).to_json())
 
     def _open(self, number: int, since: Offset) -> OpenBatch:
-        self._decided, self._n_noted = [], 0
+        self._decided = DecisionLog()
         lanes = self.keeper
         recognisers = [keeper.recogniser for keeper in lanes.keepers]
         result = LaneResults(recognisers, lanes.leveled.tallies, self.options.episodes, self.options.columns)

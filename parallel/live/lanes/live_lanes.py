@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import pyarrow as pa
 
 from wayeb_py.clock import Clock
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.rules import Level
-from wayeb_py.engine.priority_levels.decisions import Decision, Decisions, Made
+from wayeb_py.engine.priority_levels.decisions import Decision, Decisions
 from wayeb_py.engine.priority_levels.lanes import Lane, lanes_of
 from wayeb_py.engine.priority_levels.leveled_recogniser import MOST_ROWS, Left, LeveledRecogniser
 from wayeb_py.parallel.live.inputs import Inputs, StreamTypes
@@ -138,8 +139,8 @@ class LiveLanes:
         """Notes that a range is about to be read."""
         self.starts.note(offsets.partition, offsets.start, self.leveled.source(offsets.partition, stream).end)
 
-    def places(self, at: Offsets, decided: Sequence[Made]) -> LaneOffsets:
-        """Where the lanes are, once everything before these offsets has arrived."""
+    def places(self, at: Offsets, decided: list[list[Any]]) -> LaneOffsets:
+        """Where the lanes are, once everything before these offsets has arrived, and what was decided."""
         read_from, replaced = {}, {}
         queues = self.leveled.sources
         for source, queue in queues.items():
@@ -155,7 +156,7 @@ class LiveLanes:
             for lane in range(len(self.lanes))
         )
         ends = {source: queue.end for source, queue in queues.items()}
-        return LaneOffsets(self.names, places, read_from, ends, replaced, tuple(decided))
+        return LaneOffsets(self.names, places, read_from, ends, replaced, decided)
 
     def restore_waiting(self, offset: Offset, inputs: Inputs) -> None:
         """Reads again what some lane had not taken after a batch; where the log does not keep it, it is lost."""
@@ -186,7 +187,7 @@ class LiveLanes:
 
     def go_to(self, places: LaneOffsets) -> Iterator[Left]:
         """Takes every lane to where it was after a batch, by what the batch decided."""
-        self.leveled.decided = Decisions.of(places.decided)
+        self.leveled.decided = Decisions.from_json(places.decided)
         for lane, at in enumerate(places.at):
             for source, number in at.items():
                 while (left := self.leveled.work_until(lane, source, number)) is not None:
@@ -200,7 +201,7 @@ class LiveLanes:
     def repeat(self, before: Offset, after: Offset, origin: Offsets, inputs: Inputs, listens: bool) -> None:
         """Brings the states to the end of a batch that is done; what it found has been written."""
         places = LaneOffsets.from_json(after.levels)
-        self.leveled.decided = Decisions.of(places.decided)
+        self.leveled.decided = Decisions.from_json(places.decided)
         for offsets in before.ranges(after, origin):
             if offsets.start < offsets.end:
                 self.read(offsets, inputs)

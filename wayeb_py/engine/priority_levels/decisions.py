@@ -10,6 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+
+from wayeb_py.arrays import Bool
+
 What = Literal["shed", "replace"]
 
 
@@ -36,34 +40,65 @@ class StaleFound:
 Made = Decision | StaleFound
 
 
-def made_to_json(made: Iterable[Made]) -> list[list[Any]]:
-    """Decisions as a log keeps them: `["shed", source, lane, [first, end, first, end, …]]` for a run of them, since a
-    second of overload brings thousands, and `["stale", lane, [id, …]]`."""
-    kept: list[list[Any]] = []
-    about: tuple[str, str, int] | None = None
-    bounds: list[int] = []
-    for one in made:
-        if isinstance(one, StaleFound):
-            kept.append(["stale", one.lane, list(one.ids)])
-            about = None
-            continue
-        if about != (one.what, one.source, one.lane):
-            about, bounds = (one.what, one.source, one.lane), []
-            kept.append([*about, bounds])
-        bounds += (one.first, one.end)
-    return kept
+class DecisionLog:
+    """Decisions as a log keeps them: `["shed", source, lane, "3 1 4 2 …"]` for a run of them, each range as its
+    distance from the end of the previous one and its length, and `["stale", lane, [id, …]]`.
+
+    They get that form as they are made, and in few words: a second of overload brings thousands, and who writes them
+    must not wait while all of them get it at once.
+    """
+
+    def __init__(self) -> None:
+        self._before: list[list[Any]] = []  # what `take_new` has given
+        self._new: list[list[Any]] = []
+        self._about: tuple[str, str, int] | None = None  # what the run is about that is not closed
+        self._words: list[str] = []
+        self._end = 0  # of its last range
+
+    def add(self, made: Iterable[Made]) -> None:
+        """Appends decisions."""
+        for one in made:
+            if isinstance(one, StaleFound):
+                self._close()
+                self._new.append(["stale", one.lane, list(one.ids)])
+                continue
+            about = one.what, one.source, one.lane
+            if self._about != about:
+                self._close()
+                self._about, self._end = about, 0
+            self._words.append(f"{one.first - self._end} {one.end - one.first}")
+            self._end = one.end
+
+    def take_new(self) -> list[list[Any]]:
+        """What was added since the last call."""
+        self._close()
+        new, self._new = self._new, []
+        self._before += new
+        return new
+
+    def every(self) -> list[list[Any]]:
+        """All of it."""
+        self._close()
+        return [*self._before, *self._new]
+
+    def _close(self) -> None:
+        if self._about is not None:
+            self._new.append([*self._about, " ".join(self._words)])
+            self._about, self._words = None, []
 
 
 def made_of(kept: Iterable[list[Any]]) -> list[Made]:
-    """The decisions that a log kept; an earlier release kept each by itself."""
+    """The decisions that a log kept; earlier releases kept each by itself, or a run of them as numbers."""
     made: list[Made] = []
     for what, *told in kept:
         if what == "stale":
             made.append(StaleFound(told[0], tuple(told[1])))
-        else:
-            source, lane, *bounds = told
-            bounds = bounds if len(bounds) == 2 else bounds[0]
-            made += [Decision(what, source, lane, *pair) for pair in zip(bounds[::2], bounds[1::2], strict=True)]
+            continue
+        source, lane, *bounds = told
+        numbers = bounds if len(bounds) == 2 else bounds[0]
+        if isinstance(numbers, str):
+            numbers = np.cumsum(np.array(numbers.split(), dtype=np.int64)).tolist()
+        made += [Decision(what, source, lane, *pair) for pair in zip(numbers[::2], numbers[1::2], strict=True)]
     return made
 
 
@@ -115,3 +150,9 @@ def ranges(what: What, source: str, lane: int, numbers: Iterable[int]) -> list[D
     if end > first:
         found.append(Decision(what, source, lane, first, end))
     return found
+
+
+def ranges_where(what: What, source: str, lane: int, first: int, holds: Bool) -> list[Decision]:
+    """The ranges of numbers, from `first` on, for which something holds."""
+    turns = np.flatnonzero(np.diff(holds.view(np.int8), prepend=0, append=0)) + first
+    return [Decision(what, source, lane, *pair) for pair in turns.reshape(-1, 2).tolist()]

@@ -27,7 +27,7 @@ from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.dsl.rules import Level
 from wayeb_py.engine.arrival.input_tables import as_table
-from wayeb_py.engine.priority_levels.decisions import Decision, Decisions, Made, StaleFound, ranges
+from wayeb_py.engine.priority_levels.decisions import Decision, Decisions, Made, StaleFound, ranges, ranges_where
 from wayeb_py.engine.priority_levels.event_queues import Arrived, SourceQueue, Taken
 from wayeb_py.engine.priority_levels.lanes import Lane, lanes_of
 from wayeb_py.engine.priority_levels.level_tally import LevelTally
@@ -40,7 +40,7 @@ from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.engine.rows.few_detections import FewDetections
 from wayeb_py.engine.stepping.shared_values import Asked, SharedValues, asked_of_events
 
-SLICE_S = 0.0005  # what a slice of a lower level is to take: nearly all then give way within a millisecond
+SLICE_S = 0.00015  # what a slice of a lower level is to take: nearly all then give way within half a millisecond
 ALONE_S = 0.005  # how long the most urgent lane may work before others shed
 MOST_ROWS = 1 << 16
 LEFT_WAITING = 0.5  # of the time after which a lane sheds: what has waited for less stays when it does
@@ -258,7 +258,7 @@ class LeveledRecogniser:
         tally = self.tallies[level]
         tally.replaced += len(taken.gone)
         if is_shed:
-            shed = ranges("shed", queue.name, lane, self._skip(recogniser, taken, queue.stream))
+            shed = self._skip(lane, recogniser, queue, taken)
             now_s, n_shed = self._clock.steady_s(), sum(one.end - one.first for one in shed)
             tally.shed += n_shed
             if n_shed < len(taken):
@@ -283,17 +283,17 @@ class LeveledRecogniser:
         partition = queue.name if self._partitioned and recogniser.has_clock else None
         return recogniser.feed(taken, queue.stream, partition)
 
-    def _skip(self, recogniser: Recogniser, taken: Taken, stream: str) -> Sequence[int]:
-        """Skips events; returns the numbers of those whose absence can change a detection."""
-        numbers: Sequence[int] = range(taken.first, taken.end)
-        if taken.gone:
-            replaced = set(taken.gone)
-            numbers = [number for number in numbers if number not in replaced]
-        is_shed = None if self.decided is not None else recogniser.skip_unneeded(taken, stream)
+    def _skip(self, lane: int, recogniser: Recogniser, queue: SourceQueue, taken: Taken) -> list[Decision]:
+        """Skips events; returns which of those that are skipped can change a detection by their absence."""
+        is_shed = None if self.decided is not None else recogniser.skip_unneeded(taken, queue.stream)
         if is_shed is None:
-            recogniser.skip(taken.batch(), stream)
-            return numbers
-        return [numbers[row] for row in np.flatnonzero(is_shed).tolist()]
+            recogniser.skip(taken.batch(), queue.stream)
+            is_shed = np.ones(len(taken), dtype=bool)
+        if not taken.gone:
+            return ranges_where("shed", queue.name, lane, taken.first, is_shed)
+        replaced = set(taken.gone)
+        numbers = [number for number in range(taken.first, taken.end) if number not in replaced]
+        return ranges("shed", queue.name, lane, [numbers[row] for row in np.flatnonzero(is_shed).tolist()])
 
     def _judge(self, lane: int, queue: SourceQueue, until: int) -> tuple[bool, int]:
         """Whether a lane's next events are shed, and up to which number that holds and a slice goes."""
