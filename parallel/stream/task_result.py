@@ -28,6 +28,7 @@ from wayeb_py.tally import Tally
 
 if TYPE_CHECKING:
     from wayeb_py.compiler.patterns import CompiledPatterns
+    from wayeb_py.dsl import meaning as m
     from wayeb_py.engine.recogniser import Recogniser
     from wayeb_py.engine.rows.detection_schema import DetectionSchema
     from wayeb_py.engine.rows.detections import Detections
@@ -79,6 +80,8 @@ class TaskResult:
         clock: Clock = SYSTEM,
         joined: DetectionSchema | None = None,  # the schema of all patterns, where the recogniser has only some
     ) -> None:
+        from wayeb_py.engine.eviction import AHEAD_S  # for start-up time, as in `task`
+
         self._joined = joined
         self.recogniser = recogniser
         self.partition, self.group, self.split, self.episodes = partition, group, split, episodes
@@ -90,7 +93,7 @@ class TaskResult:
         self._tables: list[pa.Table] = []
         self._aside = bytearray()
         self._number = 0
-        self._n_ahead = 0
+        self._n_ahead, self._ahead_s = 0, AHEAD_S
         self._most, self._n_found = most_an_event(recogniser.patterns), 0
         self._first_s: float | None = None
         self._last_s: float | None = None
@@ -173,22 +176,28 @@ class TaskResult:
             self._aside += render_aside(row)
 
     def _see_times(self, batch: pa.RecordBatch, name: str | None) -> None:
-        from wayeb_py.engine.eviction import AHEAD_S  # for start-up time, as in `task`
-
-        patterns = self.recogniser.patterns
-        stream = next((one for one in patterns.meaning.streams if one.name == name), patterns.meaning.stream)
+        stream = self._stream_of(name)
         assert stream.time is not None
         ticks = ticks_in(batch.column(stream.time), stream.time_unit, stream.time)
-        if len(ticks.values):
-            now = self._clock.wall_s() * ticks.per_unit
-            first, last = ticks.values.min(), ticks.values.max()
-            if last > now:  # a time ahead of the clock says nothing, and would hide all others for years
-                self._n_ahead += int((ticks.values > now + AHEAD_S * ticks.per_unit).sum())
-                last = ticks.values[ticks.values <= now].max(initial=first)
-            first_s, last_s = float(first) / ticks.per_unit, float(last) / ticks.per_unit
-            self._first_s = first_s if self._first_s is None else min(first_s, self._first_s)
-            if last <= now:
-                self._last_s = last_s if self._last_s is None else max(last_s, self._last_s)
+        values, per_s = ticks.values, ticks.per_unit
+        if not len(values):
+            return
+        now = self._clock.wall_s() * per_s
+        first, last = (values[0], values[0]) if len(values) == 1 else (values.min(), values.max())
+        if last > now:  # a time ahead of the clock says nothing, and would hide all others for years
+            self._n_ahead += int((values > now + self._ahead_s * per_s).sum())
+            last = values[values <= now].max(initial=first)
+        first_s, last_s = float(first) / per_s, float(last) / per_s
+        if self._first_s is None or first_s < self._first_s:
+            self._first_s = first_s
+        if last <= now and (self._last_s is None or last_s > self._last_s):
+            self._last_s = last_s
+
+    def _stream_of(self, name: str | None) -> m.Stream:
+        meaning = self.recogniser.patterns.meaning
+        if len(meaning.streams) == 1:
+            return meaning.streams[0]
+        return next((one for one in meaning.streams if one.name == name), meaning.stream)
 
     def _pack_tables(self) -> Iterator[Parcel]:
         if self._tables:
