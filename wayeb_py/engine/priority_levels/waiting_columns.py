@@ -84,10 +84,11 @@ class WaitingColumns:
         self._columns: dict[str, _Numbers | _Words] = {name: _column_of(own) for name, own in types.items()}
         self._schema: pa.Schema | None = None  # of the last batch, and where the columns are in it
         self._places: list[tuple[int, TakeApart, bool]] | None = None
+        self._first = self._end = first  # the numbers of the first event in the columns, and of the next
         self._forget(first)
 
     def add(self, batch: pa.RecordBatch, lowest: int) -> None:
-        """Adds the next events; those before `lowest` will not be asked for again."""
+        """Adds the next events; no lane takes those before `lowest` again."""
         taken = self._taken_apart(batch)
         if taken is None:
             self._forget(self._end + batch.num_rows)
