@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wayeb_py.arrays import I32, I64, U8
+from wayeb_py.arrays import I32, I64, U8, U16
 from wayeb_py.columns import column_of, kind_of, ticks_in
 from wayeb_py.compiler.axes import Axis
 from wayeb_py.dsl import meaning as m
@@ -253,11 +253,19 @@ class FewEvents:
             rows = tuple(ChunkRows(entity, ts[at], seq, link, fresh, binding.tail_ts, binding.tail))
             chunk = Chunk({}, binding.time, ts[at], binding.ticks_per_s, entity, link, seq, seq, fresh)
             cells = np.ascontiguousarray(self._layout.cells[:, at])
+            if not self._layout.cohort.has_cells:
+                cells = self._strides @ cells
             for stepper in self._layout.others:
                 for part in stepper.step(cells, 1, chunk, rows):
                     part.row[:] = row
                     found.append(part)
         return n
+
+    @cached_property
+    def _strides(self) -> U16:
+        """[1, axis]: what a cell counts in the codes that a single pattern reads which goes run by run."""
+        strides = self._layout.cohort.steppers[0].strides
+        return np.array([strides or [0]], dtype=np.uint16)
 
     @cached_property
     def _call(self) -> Callable[..., tuple[int, int]]:
