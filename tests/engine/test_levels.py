@@ -189,6 +189,21 @@ def test_a_match_begins_when_an_event_that_was_passed_over_came(by_columns: bool
     assert rows_of([cast(Left, recogniser.work())]) == [("A", 1, 101, 5, 3, 99)]
 
 
+@pytest.mark.parametrize("first", [0.0, -7.5])
+def test_seconds_with_fractions_wait_as_they_are(first: float) -> None:
+    source = STREAM + "pattern A := (x = 1) ; (x = 1 and elapsed() < 1 s)\n"
+    patterns, table = wayeb_py.compile(source), {"id": [1] * 6, "x": [1.0] * 6}
+    times = [first, first + 0.5, first + 4, first + 4.75, first + 6, first + 8]
+    events_ = pa.table({**table, "ts": times})
+    recogniser, left = LeveledRecogniser(patterns), []
+    for number in range(len(events_)):
+        recogniser.arrive(events_.slice(number, 1))
+        left.append(cast(Left, recogniser.work()))
+    alone = Recogniser(patterns).feed(events_).to_arrow().to_pylist()
+    assert rows_of(left) == [(row["pattern"], row["entity"], row["ts"], row["seq"], row["start_seq"], row["start_ts"])
+                             for row in alone] != []  # fmt: skip
+
+
 @settings(max_examples=examples(25))
 @given(scenes(atoms=PLAIN), st.data())
 def test_what_was_decided_can_be_decided_again(scene: Scene, data: st.DataObject) -> None:

@@ -157,9 +157,11 @@ class FewEvents:
         return fills
 
     @property
-    def types(self) -> dict[str, pa.DataType]:
-        """The types of the columns that `fill_arrays` takes."""
-        return {name: value_type(self._binding.schema.field(name).type) for name, _, _ in self._fills}
+    def types(self) -> dict[str, pa.DataType] | None:
+        """The types of the columns that `fill_arrays` takes; None where times are no ticks: seconds with fractions."""
+        types = {name: value_type(self._binding.schema.field(name).type) for name, _, _ in self._fills}
+        time = types[self._binding.time]
+        return types if pa.types.is_timestamp(time) or pa.types.is_integer(time) else None
 
     @cached_property
     def _asked(self) -> list[tuple[str, Axis]]:

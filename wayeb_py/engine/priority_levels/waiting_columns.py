@@ -84,6 +84,7 @@ class WaitingColumns:
         self._columns: dict[str, _Numbers | _Words] = {name: _column_of(own) for name, own in types.items()}
         self._schema: pa.Schema | None = None  # of the last batch, and where the columns are in it
         self._places: list[tuple[int, TakeApart, bool]] | None = None
+        self._first = self._end = first  # the numbers of the first event with columns, and of the next
         self._forget(first)
 
     def add(self, batch: pa.RecordBatch, lowest: int) -> None:
