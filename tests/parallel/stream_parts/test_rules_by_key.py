@@ -27,7 +27,7 @@ from tests.rules import random_files
 from tests.several.test_sentences import CASES, batch_of, compile_case, name_of, sent_in
 from tests.strategies import examples
 from wayeb_py.engine.recogniser import Recogniser
-from wayeb_py.engine.rows.detection_id import DETECTION_ID
+from wayeb_py.engine.rows.detection_id import DETECTION_ID, with_ids
 from wayeb_py.errors import PatternError
 from wayeb_py.parallel.health.stream_summary import StreamSummary
 from wayeb_py.parallel.logs.folder import FolderLog
@@ -365,6 +365,21 @@ def test_a_rule_with_another_key_begins_without_rows(tmp_path: Path, n_parts: in
     later = [row for row in driven.rows if row["pattern"] == "R" and row["ts"] > 101]
     assert later
     assert min(row["start_ts"] for row in later) == 120, "the cars of 100 were known before the change, and went"
+
+
+def test_matches_that_are_alike_have_the_ids_of_one_process_wherever_they_meet(tmp_path: Path) -> None:
+    patterns = compiled(tmp_path, BY_EVENT.removesuffix(" emit b.code"))
+    driven = driven_by([patterns], [0, 0], n_parts=3)
+    alike = [row[DETECTION_ID] for row in driven.rows if row["pattern"] == "R"]
+    batch = round_at(100, patterns)
+    later = round_at(120, patterns)
+    alone = Recogniser(patterns, order="arrival")
+    for name, table in batch.items():
+        alone.bind(table.schema, name)
+    found = [alone.feed(table, name).to_arrow() for part in (batch, later) for name, table in part.items()]
+    expected = [row for table in found for row in with_ids(table, patterns.rule_names).to_pylist()]
+    assert sorted(alike) == sorted(row[DETECTION_ID] for row in expected if row["pattern"] == "R")
+    assert len(set(alike)) == len(alike) == 3
 
 
 def test_a_part_waits_for_no_stream_that_is_away(tmp_path: Path) -> None:
