@@ -20,6 +20,7 @@ from tests.cases import KEY, TIME
 from tests.engine.test_properties import SCHEMA, Scene, scenes
 from tests.strategies import ALL_ATOMS, PLAIN_ATOMS, examples
 from wayeb_py.clock import Clock
+from wayeb_py.engine.few.few_events import FewEvents
 from wayeb_py.engine.priority_levels.decisions import Decision, DecisionLog, Decisions, Made, StaleFound, made_of
 from wayeb_py.engine.priority_levels.leveled_recogniser import Left, LeveledRecogniser
 from wayeb_py.engine.priority_levels.slice_sizes import SliceSizes
@@ -55,7 +56,7 @@ def with_clauses(source: str, clauses: list[str]) -> str:
 
 
 def rows_of(left: list[Left]) -> list[Row]:
-    names = ("pattern", "entity", "ts", "seq", "start_seq")
+    names = ("pattern", "entity", "ts", "seq", "start_seq", "start_ts")
     return [tuple(row[name] for name in names) for one in left for row in one.found.to_pylist()]
 
 
@@ -87,7 +88,9 @@ def test_priorities_change_nothing_that_is_detected(scene: Scene, data: st.DataO
     hand = Hand()
     recogniser = LeveledRecogniser(wayeb_py.compile(source, longest=scene.longest), clock=hand.clock)
     left, decisions = run(recogniser, scene, data.draw, hand)
-    expected = [(one.pattern, one.entity, one.ts, one.seq, one.start_seq) for one in scene.answer().detections]
+    expected = [
+        (one.pattern, one.entity, one.ts, one.seq, one.start_seq, one.start_ts) for one in scene.answer().detections
+    ]
     assert sorted(rows_of(left), key=repr) == sorted(expected, key=repr)
     assert decisions == []
     assert all(tally.done == tally.arrived and tally.waiting == 0 for tally in recogniser.tallies.values())
@@ -130,7 +133,10 @@ def test_a_word_begins_anew_behind_what_was_shed(scene: Scene, data: st.DataObje
     # This is what `prev`, `held` and `elapsed()` mean after a gap: nothing lies before the first event.
     scene = in_order(scene)
     left, shed = shed_run(scene, data)
-    expected = [(d.pattern, str(d.entity)[0], d.ts, d.seq, d.start_seq) for d in cut(scene, shed).answer().detections]
+    expected = [
+        (d.pattern, str(d.entity)[0], d.ts, d.seq, d.start_seq, d.start_ts)
+        for d in cut(scene, shed).answer().detections
+    ]
     assert sorted(rows_of(left), key=repr) == sorted(expected, key=repr)
 
 
@@ -140,7 +146,10 @@ def test_what_changes_nothing_is_no_gap(scene: Scene, data: st.DataObject) -> No
     # Everything that was not shed has been recognised, also what was passed over because it changes nothing.
     scene = in_order(replace(scene, forget_after_s=None))
     left, shed = shed_run(scene, data)
-    expected = [(d.pattern, str(d.entity)[0], d.ts, d.seq, d.start_seq) for d in cut(scene, shed).answer().detections]
+    expected = [
+        (d.pattern, str(d.entity)[0], d.ts, d.seq, d.start_seq, d.start_ts)
+        for d in cut(scene, shed).answer().detections
+    ]
     assert sorted(rows_of(left), key=repr) == sorted(expected, key=repr)
 
 
@@ -161,6 +170,38 @@ def test_an_event_that_changes_nothing_is_passed_over_before_any_is_shed() -> No
     assert found == [(1, 4, 2, 0), (2, 6, 3, 2)]
     tally = recogniser.tallies["normal"]
     assert (tally.done, tally.shed, tally.waiting) == (8, 1, 0)
+
+
+@pytest.mark.parametrize("by_columns", [True, False])
+def test_a_match_begins_when_an_event_that_was_passed_over_came(by_columns: bool) -> None:
+    # After two ones a further one changes nothing, and yet the match begins at one of these.
+    source = STREAM + "pattern A := (x = 1) ; (x = 1) ; (x = 2) within 5 s shed after 1 s\n"
+    hand = Hand()
+    recogniser = LeveledRecogniser(wayeb_py.compile(source), clock=hand.clock)
+    recogniser.arrive(events((1, 0, 1.0), (1, 1, 1.0)))
+    recogniser.work()
+    passed_over, patience = events((1, 98, 1.0), (1, 99, 1.0), (1, 100, 1.0)), 5
+    with patch.object(FewEvents, "skips", by_columns):
+        recogniser.arrive(passed_over)
+        hand.pass_time(patience)
+        assert cast(Left, recogniser.work()).decisions == ()
+    recogniser.arrive(events((1, 101, 2.0)))
+    assert rows_of([cast(Left, recogniser.work())]) == [("A", 1, 101, 5, 3, 99)]
+
+
+@pytest.mark.parametrize("first", [0.0, -7.5])
+def test_seconds_with_fractions_wait_as_they_are(first: float) -> None:
+    source = STREAM + "pattern A := (x = 1) ; (x = 1 and elapsed() < 1 s)\n"
+    patterns, table = wayeb_py.compile(source), {"id": [1] * 6, "x": [1.0] * 6}
+    times = [first, first + 0.5, first + 4, first + 4.75, first + 6, first + 8]
+    events_ = pa.table({**table, "ts": times})
+    recogniser, left = LeveledRecogniser(patterns), []
+    for number in range(len(events_)):
+        recogniser.arrive(events_.slice(number, 1))
+        left.append(cast(Left, recogniser.work()))
+    alone = Recogniser(patterns).feed(events_).to_arrow().to_pylist()
+    assert rows_of(left) == [(row["pattern"], row["entity"], row["ts"], row["seq"], row["start_seq"], row["start_ts"])
+                             for row in alone] != []  # fmt: skip
 
 
 @settings(max_examples=examples(25))

@@ -236,7 +236,10 @@ class EntityRecogniser(OrderedRecogniser):
             np.zeros(n, dtype=np.uint8),
         )  # fmt: skip
         changes = find_changing(binding.cohorts, chunk, binding.count)
-        take_unchanging(binding.cohorts, rows.entity, rows.ts, changes, binding.count, binding.last_ts)
+        take_unchanging(
+            binding.cohorts, rows.entity, rows.ts, changes, binding.count, binding.last_ts, binding.tail_ts,
+            binding.tail,
+        )  # fmt: skip
         self.counts.events += int((~changes).sum())
         return changes
 
