@@ -38,16 +38,16 @@ class Taken(EventSlice):
     __slots__ = ("_columns", "end", "first", "gone", "parts")
 
     def __init__(
-        self, first: int, end: int, parts: list[Arrived], gone: list[int], columns: Mapping[str, Any] | None
+        self, first: int, end: int, parts: list[Arrived], gone: list[int], columns: WaitingColumns | None
     ) -> None:
         self.first, self.end = first, end
         self.parts = parts  # the first and the last may have more events
         self.gone = gone  # the numbers of those that were replaced
-        self._columns = columns
+        self._columns = None if gone else columns
 
     @property
     def columns(self) -> Mapping[str, Any] | None:
-        return self._columns
+        return None if self._columns is None else self._columns.slice(self.first, self.end)
 
     def __len__(self) -> int:
         return self.end - self.first - len(self.gone)
@@ -97,7 +97,7 @@ class SourceQueue:
         self.batches.append(arrived)
         self.end = arrived.end
         if self.columns is not None:
-            self.columns.add(batch, self.lowest)
+            self.columns.add(batch)
         self._ends.append(self.end)
         self._times_s.append(max(arrived_s, self._times_s[-1]) if self._times_s else arrived_s)
         return arrived
@@ -124,8 +124,7 @@ class SourceQueue:
             number for arrived in parts if arrived.replaced
             for number in range(max(begin, arrived.first), min(end, arrived.end)) if number in arrived.replaced
         ]  # fmt: skip
-        columns = None if gone or self.columns is None else self.columns.slice(begin, end)
-        return Taken(begin, end, parts, gone, columns)
+        return Taken(begin, end, parts, gone, self.columns)
 
     @property
     def lowest(self) -> int:
@@ -138,6 +137,8 @@ class SourceQueue:
         n_gone = self._index(lowest)
         if n_gone:
             del self.batches[:n_gone], self._ends[:n_gone], self._times_s[:n_gone]
+        if self.columns is not None:
+            self.columns.forget(lowest)
         if self.shared is not None:
             self.shared.forget(lowest)
         if not self.batches:
