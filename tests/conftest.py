@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import os
 import sys
+import uuid
 import warnings
 from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import pytest
 from hypothesis import settings as hypothesis_settings
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from tests.cli.ended_command import Wayeb
     from tests.view.browser import Browser
+    from tools.hdfs.cluster import HdfsCluster
     from tools.kafka.broker import Broker
     from tools.s3_server import S3Server
     from wayeb_py.files.stores import StorePath
@@ -89,7 +91,7 @@ def _group(item: pytest.Item) -> str | None:
         return "broker"
     if "spark" in shared:
         return "streams" if any(folder in item.path.parents for folder in STREAMS) else "batches"
-    if "s3_server" in shared:
+    if shared & {"s3_server", "hdfs_cluster", "any_store"}:
         return "stores"
     return "browser" if "browser" in shared else None
 
@@ -232,6 +234,40 @@ def bucket(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> StorePath:
     for name, value in s3_server.environment.items():
         monkeypatch.setenv(name, value)
     return StorePath.parse(f"s3://{s3_server.make_bucket()}")
+
+
+@pytest.fixture(scope="session")
+def hdfs_cluster() -> Iterator[HdfsCluster]:
+    """A real HDFS; where it cannot be fetched its tests are skipped."""
+    from tools.hdfs.cluster import HdfsCluster, hdfs_jars
+    from wayeb_py.parallel.spark.jars import MissingJarsError
+
+    try:
+        hdfs_jars()
+    except MissingJarsError as error:
+        pytest.skip(f"no HDFS here: {error}")
+    with HdfsCluster() as running:
+        yield running
+
+
+@pytest.fixture
+def hdfs(hdfs_cluster: HdfsCluster) -> StorePath:
+    """An empty folder of the HDFS."""
+    from wayeb_py.files.stores import StorePath
+
+    return StorePath.parse(f"{hdfs_cluster.address}/{uuid.uuid4().hex}")
+
+
+@pytest.fixture(params=["s3", "hdfs", "webhdfs"])
+def any_store(request: pytest.FixtureRequest) -> StorePath:
+    """An empty place in each of the stores in turn."""
+    from wayeb_py.files.stores import StorePath
+
+    if request.param == "s3":
+        return cast("StorePath", request.getfixturevalue("bucket"))
+    cluster = cast("HdfsCluster", request.getfixturevalue("hdfs_cluster"))
+    root = cluster.address if request.param == "hdfs" else cluster.web_address
+    return StorePath.parse(f"{root}/{uuid.uuid4().hex}")
 
 
 @pytest.fixture
