@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from tests.cli.ended_command import Wayeb
     from tests.view.browser import Browser
+    from tools.gcs_server import GcsServer
     from tools.hdfs.cluster import HdfsCluster
     from tools.kafka.broker import Broker
     from tools.s3_server import S3Server
@@ -91,7 +92,7 @@ def _group(item: pytest.Item) -> str | None:
         return "broker"
     if "spark" in shared:
         return "streams" if any(folder in item.path.parents for folder in STREAMS) else "batches"
-    if shared & {"s3_server", "hdfs_cluster", "any_store"}:
+    if shared & {"s3_server", "gcs_server", "hdfs_cluster", "any_store"}:
         return "stores"
     return "browser" if "browser" in shared else None
 
@@ -258,16 +259,28 @@ def hdfs(hdfs_cluster: HdfsCluster) -> StorePath:
     return StorePath.parse(f"{hdfs_cluster.address}/{uuid.uuid4().hex}")
 
 
-@pytest.fixture(params=["s3", "hdfs", "webhdfs"])
-def any_store(request: pytest.FixtureRequest) -> StorePath:
-    """An empty place in each of the stores in turn."""
+@pytest.fixture(scope="session")
+def gcs_server() -> Iterator[GcsServer]:
+    from tools.gcs_server import GcsServer
+
+    with GcsServer() as running:
+        yield running
+
+
+@pytest.fixture
+def gs_bucket(gcs_server: GcsServer, monkeypatch: pytest.MonkeyPatch) -> StorePath:
+    """An empty bucket of Google's store, with the environment in which it can be reached."""
     from wayeb_py.files.stores import StorePath
 
-    if request.param == "s3":
-        return cast("StorePath", request.getfixturevalue("bucket"))
-    cluster = cast("HdfsCluster", request.getfixturevalue("hdfs_cluster"))
-    root = cluster.address if request.param == "hdfs" else cluster.web_address
-    return StorePath.parse(f"{root}/{uuid.uuid4().hex}")
+    for name, value in gcs_server.environment.items():
+        monkeypatch.setenv(name, value)
+    return StorePath.parse(f"gs://{gcs_server.make_bucket()}")
+
+
+@pytest.fixture(params=["bucket", "gs_bucket", "hdfs"])
+def any_store(request: pytest.FixtureRequest) -> StorePath:
+    """An empty place in each of the stores in turn."""
+    return cast("StorePath", request.getfixturevalue(request.param))
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.ended_command import Wayeb
+from tools.hdfs.cluster import HdfsCluster
 from wayeb_py.errors import DataError
 from wayeb_py.files import store_clients
 from wayeb_py.files.discover import find_files
@@ -32,6 +33,18 @@ def test_a_file_that_is_not_there_and_a_file_that_is_no_folder(hdfs: StorePath, 
     assert [*(hdfs / "x.csv").below()] == []
     with pytest.raises(DataError, match="there is no such file"):
         (hdfs / "none").read_bytes()
+
+
+def test_the_http_interface_leads_to_the_same_files(hdfs_cluster: HdfsCluster, hdfs: StorePath) -> None:
+    by_http = StorePath.parse(f"{hdfs_cluster.web_address}/{hdfs.key}")
+    for content in (b"first", b"again"):
+        write_whole(by_http / "in/x.csv", content)
+        assert (hdfs / "in/x.csv").read_bytes() == (by_http / "in/x.csv").read_bytes() == content
+    (by_http / "in/x.csv").move_to(by_http / "out/y.csv")
+    for root in (by_http, hdfs):
+        assert [path.key for path, _ in root.below()] == [hdfs.key / "out/y.csv"]
+    (by_http / "out").remove_folder()
+    assert not (hdfs / "out").exists()
 
 
 @pytest.mark.parametrize("authority", ["127.0.0.1:1", "no-such-host.invalid:8020"])

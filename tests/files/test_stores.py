@@ -1,5 +1,5 @@
-"""Events, places, facts and detections in a store: an S3 server (moto) and a real HDFS (Hadoop's minicluster, by its
-own protocol and by HTTP), all on loopback.
+"""Events, places, facts and detections in a store: an S3 server (moto's), Google's store (gcp-storage-emulator) and a
+real HDFS (Hadoop's minicluster), all on loopback.
 
 A run over addresses finds what the run over the same files on a disk finds, and an object is there whole or not at all.
 """
@@ -21,6 +21,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.ended_command import Wayeb
+from tools.gcs_server import GcsServer
+from wayeb_py.errors import DataError
 from wayeb_py.files.discover import find_files
 from wayeb_py.files.output.whole_file import whole_file, write_whole
 from wayeb_py.files.stores import StorePath, is_address, located
@@ -226,6 +228,18 @@ def test_a_bucket_that_is_not_there_is_named_when_an_output_goes_to_it(
     ended = wayeb("run", "p.sre", "--data", "e.csv", "--out", "s3://no-such-bucket-of-ours/x.csv")
     assert ended.code == 3
     assert "there is no bucket `no-such-bucket-of-ours`" in ended.err
+
+
+@pytest.mark.parametrize("variable", ["STORAGE_EMULATOR_HOST", "CLOUD_STORAGE_EMULATOR_ENDPOINT"])
+def test_the_variables_of_googles_tools_say_where_their_store_is(
+    gcs_server: GcsServer, gs_bucket: StorePath, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("STORAGE_EMULATOR_HOST")
+    monkeypatch.setenv(variable, gcs_server.url)
+    write_whole(gs_bucket / "x.csv", b"there")
+    assert (gs_bucket / "x.csv").read_bytes() == b"there"
+    with pytest.raises(DataError, match="there is no bucket `no-such-bucket-of-ours`"):
+        write_whole(StorePath.parse("gs://no-such-bucket-of-ours/x.csv"), b"x")
 
 
 @pytest.mark.parametrize("text", ["a/b.csv", "s3/x", "C:/x", "a:b", "odd name://x"])

@@ -21,7 +21,8 @@ CONNECT_S, REQUEST_S = 10.0, 60.0
 
 REMEDIES = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or ~/.aws; AWS_ENDPOINT_URL and AWS_REGION say where",
-    "gs": "GOOGLE_APPLICATION_CREDENTIALS, or `gcloud auth application-default login`",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS, or `gcloud auth application-default login`; "
+    "STORAGE_EMULATOR_HOST names an emulator",
     "abfs": "AZURE_CLIENT_ID, AZURE_TENANT_ID and AZURE_CLIENT_SECRET, or `az login`",
     "hdfs": "HADOOP_CONF_DIR and HADOOP_USER_NAME, and `kinit` where there is Kerberos",
     "webhdfs": "HADOOP_USER_NAME; the address has the port of the name node's web server, often 9870",

@@ -308,10 +308,12 @@ def _told(path: StorePath, what: str, error: BaseException) -> DataError:
     text = str(error)
     upper = text.upper()
     remedy = REMEDIES[path.scheme]
-    if isinstance(error, FileNotFoundError):
-        return DataError("there is no such file", str(path))
-    if "NO_SUCH_BUCKET" in upper or "CONTAINERNOTFOUND" in upper:
+    is_missing = isinstance(error, FileNotFoundError)
+    is_bucket = is_missing and what == "written" and path.scheme not in HDFS  # a put makes everything else
+    if is_bucket or "NO_SUCH_BUCKET" in upper or "CONTAINERNOTFOUND" in upper:
         return DataError(f"cannot be {what}: there is no bucket `{path.root.partition('://')[2]}`", str(path))
+    if is_missing:
+        return DataError("there is no such file", str(path))
     if any(word in upper for word in ("ACCESS_DENIED", "FORBIDDEN", "INVALID_ACCESS", "SIGNATURE", "UNAUTHENTICATED")):
         return DataError(f"cannot be {what}: the store refuses access", str(path), hint=f"credentials: {remedy}")
     if "LIBJVM" in upper or "LIBHDFS" in upper:

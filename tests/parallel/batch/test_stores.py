@@ -1,5 +1,5 @@
-"""A batch job on Spark reads from and writes to stores on loopback: an S3 server (moto's) and a real HDFS (Hadoop's
-minicluster), which tasks reach by themselves.
+"""A batch job on Spark reads from and writes to stores on loopback: an S3 server (moto's), Google's store
+(gcp-storage-emulator) and a real HDFS (Hadoop's minicluster). Tasks reach them by themselves.
 
 The job runs in a process of its own: executors take a store's credentials from the environment in which they start.
 """
@@ -53,20 +53,21 @@ def rows(folder: StorePath) -> list[tuple[object, ...]]:
 
 
 def test_a_job_reads_a_store_and_its_output_counts_once_however_often_it_runs(
-    bucket: StorePath, hdfs: StorePath, tmp_path: Path
+    bucket: StorePath, gs_bucket: StorePath, hdfs: StorePath, tmp_path: Path
 ) -> None:
+    stores = (bucket, gs_bucket, hdfs)
     speeds = [float(i * 7 % 90) for i in range(60)]
     events = pa.table(
         {"key": [f"k{i % 5}" for i in range(60)], "ts": pa.array(range(60), pa.timestamp("s")), "speed": speeds}
     )
     for part in range(3):
         pq.write_table(events.slice(part * 20, 20), tmp_path / "e.parquet", row_group_size=7)
-        for store in (bucket, hdfs):
+        for store in stores:
             put(store / f"in/{part}.parquet", tmp_path / "e.parquet")
     (tmp_path / "p.sre").write_text(PATTERNS)
     job = tmp_path / "job.py"
     job.write_text(JOB)
-    runs = [run for store in (bucket, hdfs) for run in runs_over(store, tmp_path)]
+    runs = [run for store in stores for run in runs_over(store, tmp_path)]
     words = [word for run in runs for word in run]
     ended = subprocess.run([sys.executable, job, tmp_path / "p.sre", *words], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr[-3000:]
@@ -77,7 +78,7 @@ def test_a_job_reads_a_store_and_its_output_counts_once_however_often_it_runs(
         if not 20 <= speed <= 50
     ]
     of_first = [row for row in expected if row[1] < events.column("ts")[20].as_py()]
-    for store in (bucket, hdfs):
+    for store in stores:
         one = pq.read_table(tmp_path / f"{store.scheme}.parquet").select(["entity", "ts", "pattern"]).to_pylist()
         assert sorted((tuple(row.values()) for row in one), key=str) == sorted(expected, key=str)
         assert rows(store / "plain") == sorted(expected, key=str)

@@ -1,7 +1,7 @@
 """A checkpoint in a store: a stream that dies anywhere goes on on another machine, and of two runs one writes.
 
 Most of it runs against a store that is a folder of this machine behind Arrow's interface, without renames; one test
-against servers on loopback, an S3 server (moto's) and a real HDFS (Hadoop's minicluster), and one on Spark.
+against servers on loopback, and one on Spark.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def test_a_pack_that_is_damaged_is_noticed(store: StorePath, tmp_path: Path) -> 
 def test_a_real_store_keeps_a_checkpoint(
     any_store: StorePath, source: Path, expected: Counter[tuple[Any, ...]], tmp_path: Path
 ) -> None:
-    """Against an S3 server (moto's) and a real HDFS (Hadoop's minicluster) on loopback."""
+    """Against an S3 server (moto's), Google's store (gcp-storage-emulator) and HDFS (Hadoop's minicluster)."""
     late = [path.rename(tmp_path / path.name) for path in sorted(source.iterdir())[2:]]
     run(any_store, source, tmp_path / "one", final=False, max_rows=200)
     for path in late:
