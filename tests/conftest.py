@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from tests.cli.ended_command import Wayeb
     from tests.view.browser import Browser
+    from tools.azure_server import AzureServer
     from tools.gcs_server import GcsServer
     from tools.hdfs.cluster import HdfsCluster
     from tools.kafka.broker import Broker
@@ -92,7 +93,7 @@ def _group(item: pytest.Item) -> str | None:
         return "broker"
     if "spark" in shared:
         return "streams" if any(folder in item.path.parents for folder in STREAMS) else "batches"
-    if shared & {"s3_server", "gcs_server", "hdfs_cluster", "any_store"}:
+    if shared & {"s3_server", "gcs_server", "azure_server", "hdfs_cluster", "any_store"}:
         return "stores"
     return "browser" if "browser" in shared else None
 
@@ -277,9 +278,31 @@ def gs_bucket(gcs_server: GcsServer, monkeypatch: pytest.MonkeyPatch) -> StorePa
     return StorePath.parse(f"gs://{gcs_server.make_bucket()}")
 
 
-@pytest.fixture(params=["bucket", "gs_bucket", "hdfs"])
+@pytest.fixture(scope="session")
+def azure_server() -> Iterator[AzureServer]:
+    """An emulator of Azure's store, which takes npm half a minute to fetch; without npm its tests are skipped."""
+    from tools.azure_server import AzureServer, fetch_azurite
+
+    program = fetch_azurite()
+    if program is None:
+        pytest.skip("no npm here, which fetches the emulator of Azure's store")
+    with AzureServer(program) as running:
+        yield running
+
+
+@pytest.fixture
+def container(azure_server: AzureServer, monkeypatch: pytest.MonkeyPatch) -> StorePath:
+    """An empty container of Azure's store, with the environment in which it can be reached."""
+    from wayeb_py.files.stores import StorePath
+
+    for name, value in azure_server.environment.items():
+        monkeypatch.setenv(name, value)
+    return StorePath.parse(azure_server.make_container())
+
+
+@pytest.fixture(params=["bucket", "gs_bucket", "hdfs", pytest.param("container", marks=pytest.mark.soak)])
 def any_store(request: pytest.FixtureRequest) -> StorePath:
-    """An empty place in each of the stores in turn."""
+    """An empty place in each of the stores in turn; Azure's in the long tests."""
     return cast("StorePath", request.getfixturevalue(request.param))
 
 

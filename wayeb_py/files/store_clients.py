@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,23 +24,28 @@ REMEDIES = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or ~/.aws; AWS_ENDPOINT_URL and AWS_REGION say where",
     "gs": "GOOGLE_APPLICATION_CREDENTIALS, or `gcloud auth application-default login`; "
     "STORAGE_EMULATOR_HOST names an emulator",
-    "abfs": "AZURE_CLIENT_ID, AZURE_TENANT_ID and AZURE_CLIENT_SECRET, or `az login`",
+    "abfs": "AZURE_STORAGE_CONNECTION_STRING, or AZURE_STORAGE_ACCOUNT and AZURE_STORAGE_KEY, or AZURE_CLIENT_ID, "
+    "AZURE_TENANT_ID and AZURE_CLIENT_SECRET, or `az login`",
     "hdfs": "HADOOP_CONF_DIR and HADOOP_USER_NAME, and `kinit` where there is Kerberos",
     "webhdfs": "HADOOP_USER_NAME; the address has the port of the name node's web server, often 9870",
     "swebhdfs": "HADOOP_USER_NAME; the address has the port of the name node's web server, often 9871",
 }
 
-_clients: dict[tuple[str, str | None], Any] = {}
+_AZURE = (
+    "AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN",
+)  # fmt: skip
+_clients: dict[tuple[str, tuple[str | None, ...]], Any] = {}
 _inherited: set[str] = set()  # the schemes that a process used before it forked this one
 
 
 def client_of(root: str) -> Any:
-    """The client of `scheme://authority`; where the environment names another endpoint, another client."""
+    """The client of `scheme://authority`; where the environment has other settings, another client."""
     scheme, _, authority = root.partition("://")
     endpoint = _endpoint_of(scheme)
-    if (root, endpoint) not in _clients:
-        _clients[root, endpoint] = _open(scheme, authority, endpoint)
-    return _clients[root, endpoint]
+    known = root, tuple(os.environ.get(name) for name in _AZURE) if scheme == "abfs" else (endpoint,)
+    if known not in _clients:
+        _clients[known] = _open(scheme, authority, endpoint)
+    return _clients[known]
 
 
 def keep_for_ever(thing: object) -> None:
@@ -85,9 +91,7 @@ def _open(scheme: str, authority: str, endpoint: str | None) -> Any:
         return _open_s3(authority, endpoint)
     if scheme == "gs":
         return _open_gs(endpoint)
-    from pyarrow import fs
-
-    return fs.FileSystem.from_uri(f"{scheme}://{authority}/")[0]
+    return _open_abfs(authority)
 
 
 def _open_s3(bucket: str, endpoint: str | None) -> Any:
@@ -113,3 +117,41 @@ def _open_gs(endpoint: str | None) -> Any:
         place = urlsplit(endpoint if "://" in endpoint else f"http://{endpoint}")
         settings |= {"anonymous": True, "scheme": place.scheme, "endpoint_override": place.netloc}
     return fs.GcsFileSystem(**settings)
+
+
+def _open_abfs(authority: str) -> Any:
+    """Azure's store, with a key from the environment if it is this account's, and else as `az login` left it."""
+    from pyarrow import fs
+
+    settings = azure_settings(authority, os.environ)
+    if settings is None:
+        return fs.FileSystem.from_uri(f"abfs://{authority}/")[0]
+    return fs.AzureFileSystem(**settings)
+
+
+def azure_settings(authority: str, environment: Mapping[str, str]) -> dict[str, str] | None:
+    """What Arrow's client takes of the variables of Azure's own tools; None where they say nothing of this account."""
+    account, _, suffix = authority.rpartition("@")[2].partition(".")
+    pairs = (part.partition("=") for part in environment.get("AZURE_STORAGE_CONNECTION_STRING", "").split(";"))
+    given = {name.strip().lower(): value.strip() for name, _, value in pairs}
+    if given.get("accountname") != account:
+        given = {}
+        if environment.get("AZURE_STORAGE_ACCOUNT") == account:
+            given["accountkey"] = environment.get("AZURE_STORAGE_KEY", "")
+            given["sharedaccesssignature"] = environment.get("AZURE_STORAGE_SAS_TOKEN", "")
+    settings = {"account_name": account}
+    if key := given.get("accountkey"):
+        settings["account_key"] = key
+    elif signature := given.get("sharedaccesssignature"):
+        settings["sas_token"] = f"?{signature.removeprefix('?')}"
+    else:
+        return None
+    if endpoint := given.get("blobendpoint"):
+        place = urlsplit(endpoint)
+        for kind in ("blob", "dfs"):  # an emulator, or a host of one's own, has both at one place
+            settings[f"{kind}_storage_scheme"] = place.scheme
+            settings[f"{kind}_storage_authority"] = place.netloc
+    elif suffix:
+        settings["dfs_storage_authority"] = f".{suffix}"
+        settings["blob_storage_authority"] = f".blob{suffix.removeprefix('dfs')}"
+    return settings

@@ -2,8 +2,8 @@
 
 A store has no folders to make, no locks and, except for HDFS, no rename. Reading and writing need little of a path, so
 `StorePath` offers that part of `pathlib.Path` and nothing else, and the same code handles both. An object appears when
-its upload is complete, whole or not at all; on HDFS a file is renamed into place. An upload that fails half way is left
-as it is: closed, it would put what it has.
+its upload is complete, whole or not at all: HDFS renames a file into its place, Azure's store copies it there. In other
+stores an upload that fails half way is left as it is: closed, it would put what it has.
 
 Credentials come from where each store's own tools look for them: the environment, or the machine's configuration; see
 `store_clients.py`. An address that holds a password raises an error that does not repeat it.
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs"}  # other names of the same stores
 _ADDRESS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)", re.DOTALL)
 _PIECE = 8 << 20
-_UNFINISHED = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")  # what HDFS has of an upload that is not complete
+_SEEN_EARLY = (*HDFS, "abfs")  # these show a file to readers before it is complete
+_UNFINISHED = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")  # what they have of an upload until then
 
 
 def is_address(text: str) -> bool:
@@ -192,17 +193,20 @@ class StorePath:
         system = self._system()
         source.seek(0)
         with self.telling("written"):
-            if self.scheme in HDFS:
-                self._put_and_rename(system, source)
+            if self.scheme in _SEEN_EARLY:
+                self._put_and_move(system, source)
             else:
                 self._put(system, source)
 
-    def _put_and_rename(self, system: Any, source: IO[bytes]) -> None:
+    def _put_and_move(self, system: Any, source: IO[bytes]) -> None:
         unfinished = self.with_name(f".{self.name}.{os.urandom(4).hex()}.tmp")
-        system.create_dir(self.parent._inside(), recursive=True)
+        if self.scheme in HDFS:
+            system.create_dir(self.parent._inside(), recursive=True)
+        else:  # below a folder, Arrow's client takes leases to remove a file, and may wait for seconds
+            unfinished = StorePath(self.root, PurePosixPath(unfinished.name))
         try:
             unfinished._put(system, source)
-            system.move(unfinished._inside(), self._inside())
+            unfinished._move(system, self)
         except BaseException:
             with contextlib.suppress(DataError):  # the first error says more
                 unfinished.unlink(missing_ok=True)
@@ -214,7 +218,7 @@ class StorePath:
             while piece := source.read(_PIECE):
                 sink.write(piece)
         except BaseException:
-            if self.scheme in HDFS:
+            if self.scheme in _SEEN_EARLY:
                 with contextlib.suppress(Exception):  # the first error says more
                     sink.close()
             else:
@@ -229,10 +233,14 @@ class StorePath:
         with self.telling("moved"):
             if self.scheme in HDFS:
                 system.create_dir(other.parent._inside(), recursive=True)
-                system.move(self._inside(), other._inside())
-            else:
-                system.copy_file(self._inside(), other._inside())
-                system.delete_file(self._inside())
+            self._move(system, other)
+
+    def _move(self, system: Any, other: StorePath) -> None:
+        if self.scheme in HDFS:
+            system.move(self._inside(), other._inside())
+        else:
+            system.copy_file(self._inside(), other._inside())
+            system.delete_file(self._inside())
 
     def unlink(self, missing_ok: bool = False) -> None:
         if missing_ok and not self.exists():
@@ -261,7 +269,7 @@ class StorePath:
 
     def _is_unfinished(self, name: PurePosixPath) -> bool:
         """Whether a file below this one is an upload that is not complete, or never will be: elsewhere none is seen."""
-        return self.scheme in HDFS and _UNFINISHED.fullmatch(name.name) is not None
+        return self.scheme in _SEEN_EARLY and _UNFINISHED.fullmatch(name.name) is not None
 
     def _system(self) -> Any:
         with self.telling("reached"):
