@@ -25,6 +25,7 @@ from wayeb_py.engine.priority_levels.decisions import Decision, DecisionLog, Dec
 from wayeb_py.engine.priority_levels.leveled_recogniser import Left, LeveledRecogniser
 from wayeb_py.engine.priority_levels.slice_sizes import SliceSizes
 from wayeb_py.engine.recogniser import Recogniser
+from wayeb_py.engine.rows.detection_id import with_ids
 from wayeb_py.errors import DataError
 
 Row = tuple[Any, ...]
@@ -202,6 +203,28 @@ def test_seconds_with_fractions_wait_as_they_are(first: float) -> None:
     alone = Recogniser(patterns).feed(events_).to_arrow().to_pylist()
     assert rows_of(left) == [(row["pattern"], row["entity"], row["ts"], row["seq"], row["start_seq"], row["start_ts"])
                              for row in alone] != []  # fmt: skip
+
+
+def test_what_lanes_of_different_streams_find_has_one_schema_and_the_ids_of_the_whole_file() -> None:
+    source = (
+        "stream s { key id time ts in s attr x number }\nstream r { key track time t attr x number }\n"
+        "pattern A on s := (x > 1) emit x priority high\npattern B on r := (x > 1) emit x priority low\n"
+    )
+    patterns = wayeb_py.compile(source)
+    at = pa.array([2_000, 3_000], pa.timestamp("ms", "UTC"))
+    tables = {
+        "s": pa.table({"id": [7, 8], "ts": [1, 2], "x": [2, 3]}),
+        "r": pa.table({"track": ["p", "q"], "t": at, "x": [2.5, 3.5]}),
+    }
+    expected = with_ids(patterns.recognise(tables).to_arrow())
+    recogniser = LeveledRecogniser(patterns)
+    for name, own in zip(tables, recogniser.recognisers, strict=True):
+        own.bind(tables[name].schema, name)
+    for name, table in tables.items():
+        recogniser.arrive(table, name)
+    found = pa.concat_tables([left.found for left in recogniser.finish() if left.found.num_rows])
+    assert found.schema == expected.schema
+    assert sorted(found.to_pylist(), key=repr) == sorted(expected.to_pylist(), key=repr)
 
 
 @settings(max_examples=examples(25))
