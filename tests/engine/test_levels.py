@@ -405,6 +405,16 @@ def test_a_rule_is_valid_from_its_earliest_member_on() -> None:
     assert sorted((row["start_ts"], row["stale"]) for row in rows) == [(100, True), (105, False)]
 
 
+def test_events_that_were_taken_are_not_kept_though_others_always_wait() -> None:
+    source = STREAM.replace("{", "{ replace") + "pattern A := (x > 0)\n"
+    recogniser = LeveledRecogniser(wayeb_py.compile(source))
+    for ts in range(3_000):
+        recogniser.arrive(events((2 * ts, ts, 1.0), (2 * ts + 1, ts, 1.0)))
+        recogniser.work_until(0, "s", 2 * ts + 1)
+    assert not recogniser.is_idle
+    assert len(recogniser.sources["s"].newest) < 1_100
+
+
 def test_a_newer_event_takes_the_place_of_one_that_waits() -> None:
     source = STREAM.replace("{", "{ replace") + "pattern A := (x > 0)\n"
     recogniser = LeveledRecogniser(wayeb_py.compile(source), clock=Hand().clock)

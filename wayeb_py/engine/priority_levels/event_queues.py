@@ -17,6 +17,8 @@ from wayeb_py.engine.arrival.event_slice import EventSlice
 from wayeb_py.engine.priority_levels.waiting_columns import WaitingColumns
 from wayeb_py.engine.stepping.shared_values import SharedValues
 
+FEW_NEWEST = 1000  # entities whose newest events are kept for a while although every lane has taken them
+
 
 @dataclass(slots=True)
 class Arrived:
@@ -140,8 +142,9 @@ class SourceQueue:
             del self.batches[:n_gone], self._ends[:n_gone], self._times_s[:n_gone]
         if self.shared is not None:
             self.shared.forget(lowest)
-        if not self.batches:
-            self.newest.clear()
+        if len(self.newest) > 2 * (self.end - lowest) + FEW_NEWEST or not self.batches:
+            # Each holds the batch that it came in; one that has been taken is in nobody's way.
+            self.newest = {key: one for key, one in self.newest.items() if one[1] >= lowest}
 
     def _index(self, number: int) -> int:
         """Which batch holds an event, or comes next."""
