@@ -405,6 +405,19 @@ def test_a_rule_is_valid_from_its_earliest_member_on() -> None:
     assert sorted((row["start_ts"], row["stale"]) for row in rows) == [(100, True), (105, False)]
 
 
+@pytest.mark.parametrize("n", [100, 3_000])
+def test_events_that_are_read_again_and_were_taken_are_passed(n: int) -> None:
+    # A start reads from the first event that waits in its batch; this lane was further.
+    recogniser = LeveledRecogniser(wayeb_py.compile(STREAM + "pattern A := (x > 0) emit x\n"))
+    rows = pa.Table.from_pylist(events(*((1, 7, float(number)) for number in range(n + 1))))
+    recogniser.recognisers[0].feed(rows.slice(0, n - 50))
+    recogniser.source("s", "s").at[0] = n - 50
+    recogniser.arrive(rows.slice(0, n))
+    recogniser.arrive(rows.slice(n))
+    found = [row["x"] for left in recogniser.finish() for row in left.found.to_pylist()]
+    assert found == [float(number) for number in range(n - 50, n + 1)]
+
+
 def test_events_that_were_taken_are_not_kept_though_others_always_wait() -> None:
     source = STREAM.replace("{", "{ replace") + "pattern A := (x > 0)\n"
     recogniser = LeveledRecogniser(wayeb_py.compile(source))

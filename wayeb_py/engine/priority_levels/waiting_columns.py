@@ -93,7 +93,7 @@ class WaitingColumns:
         if taken is None:
             self._forget(self._end + batch.num_rows)
             return
-        lowest = max(lowest, self._first)
+        lowest = min(max(lowest, self._first), self._end)  # events that come again may have been taken already
         for column, values in zip(self._columns.values(), taken, strict=True):
             column.add(values, lowest)
         self._first = lowest
