@@ -405,6 +405,18 @@ def test_a_rule_is_valid_from_its_earliest_member_on() -> None:
     assert sorted((row["start_ts"], row["stale"]) for row in rows) == [(100, True), (105, False)]
 
 
+def test_events_whose_columns_have_other_types_wait_side_by_side() -> None:
+    source = 'stream s { key id time ts in s attr k text attr x number }\npattern A := (k = "a") ; (x > 1) emit x\n'
+    recogniser = LeveledRecogniser(wayeb_py.compile(source))
+    table = pa.table({"id": [1] * 6, "ts": range(6), "k": ["a", "b"] * 3, "x": [0.0, 2.0] * 3})
+    encoded = table.set_column(2, "k", table["k"].dictionary_encode())
+    for some in (table.slice(0, 1), encoded.slice(1, 2), table.slice(3, 1), [{"id": 1, "ts": 4, "k": "a", "x": None}]):
+        recogniser.arrive(some)
+    recogniser.arrive(encoded.slice(5))
+    found = [(row["ts"], row["x"]) for left in recogniser.finish() for row in left.found.to_pylist()]
+    assert found == [(1, 2.0), (3, 2.0), (5, 2.0)]
+
+
 @pytest.mark.parametrize("n", [100, 3_000])
 def test_events_that_are_read_again_and_were_taken_are_passed(n: int) -> None:
     # A start reads from the first event that waits in its batch; this lane was further.

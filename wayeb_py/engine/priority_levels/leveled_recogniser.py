@@ -256,7 +256,7 @@ class LeveledRecogniser:
     def _slice(self, lane: int, queue: SourceQueue, until: int) -> Left:
         level, recogniser = self.lanes[lane].level, self.recognisers[lane]
         begin, began_s = queue.at[lane], self._clock.steady_s()
-        is_shed, end = self._judge(lane, queue, until)
+        is_shed, end = self._judge(lane, queue, min(until, queue.alike_end(lane)))
         taken = queue.take(lane, end)
         tally = self.tallies[level]
         tally.replaced += len(taken.gone)

@@ -88,7 +88,7 @@ class WaitingColumns:
         self._forget(first)
 
     def add(self, batch: pa.RecordBatch, lowest: int) -> None:
-        """Adds the next events; those before `lowest` will not be asked for again."""
+        """Adds the next events; no lane takes those before `lowest` any more."""
         taken = self._taken_apart(batch)
         if taken is None:
             self._forget(self._end + batch.num_rows)
