@@ -25,6 +25,7 @@ from wayeb_py.engine.priority_levels.decisions import Decision, DecisionLog, Dec
 from wayeb_py.engine.priority_levels.leveled_recogniser import Left, LeveledRecogniser
 from wayeb_py.engine.priority_levels.slice_sizes import SliceSizes
 from wayeb_py.engine.recogniser import Recogniser
+from wayeb_py.engine.rows.detection_id import with_ids
 from wayeb_py.errors import DataError
 
 Row = tuple[Any, ...]
@@ -204,6 +205,28 @@ def test_seconds_with_fractions_wait_as_they_are(first: float) -> None:
                              for row in alone] != []  # fmt: skip
 
 
+def test_what_lanes_of_different_streams_find_has_one_schema_and_the_ids_of_the_whole_file() -> None:
+    source = (
+        "stream s { key id time ts in s attr x number }\nstream r { key track time t attr x number }\n"
+        "pattern A on s := (x > 1) emit x priority high\npattern B on r := (x > 1) emit x priority low\n"
+    )
+    patterns = wayeb_py.compile(source)
+    at = pa.array([2_000, 3_000], pa.timestamp("ms", "UTC"))
+    tables = {
+        "s": pa.table({"id": [7, 8], "ts": [1, 2], "x": [2, 3]}),
+        "r": pa.table({"track": ["p", "q"], "t": at, "x": [2.5, 3.5]}),
+    }
+    expected = with_ids(patterns.recognise(tables).to_arrow())
+    recogniser = LeveledRecogniser(patterns)
+    for name, own in zip(tables, recogniser.recognisers, strict=True):
+        own.bind(tables[name].schema, name)
+    for name, table in tables.items():
+        recogniser.arrive(table, name)
+    found = pa.concat_tables([left.found for left in recogniser.finish() if left.found.num_rows])
+    assert found.schema == expected.schema
+    assert sorted(found.to_pylist(), key=repr) == sorted(expected.to_pylist(), key=repr)
+
+
 @settings(max_examples=examples(25))
 @given(scenes(atoms=PLAIN), st.data())
 def test_what_was_decided_can_be_decided_again(scene: Scene, data: st.DataObject) -> None:
@@ -380,6 +403,41 @@ def test_a_rule_is_valid_from_its_earliest_member_on() -> None:
     recogniser.arrive(events((1, 100, 1.0), (2, 105, 1.0), (1, 107, -1.0), (2, 108, -1.0)))
     rows = [row for one in recogniser.finish() for row in one.found.to_pylist() if row["pattern"] == "R"]
     assert sorted((row["start_ts"], row["stale"]) for row in rows) == [(100, True), (105, False)]
+
+
+def test_events_whose_columns_have_other_types_wait_side_by_side() -> None:
+    source = 'stream s { key id time ts in s attr k text attr x number }\npattern A := (k = "a") ; (x > 1) emit x\n'
+    recogniser = LeveledRecogniser(wayeb_py.compile(source))
+    table = pa.table({"id": [1] * 6, "ts": range(6), "k": ["a", "b"] * 3, "x": [0.0, 2.0] * 3})
+    encoded = table.set_column(2, "k", table["k"].dictionary_encode())
+    for some in (table.slice(0, 1), encoded.slice(1, 2), table.slice(3, 1), [{"id": 1, "ts": 4, "k": "a", "x": None}]):
+        recogniser.arrive(some)
+    recogniser.arrive(encoded.slice(5))
+    found = [(row["ts"], row["x"]) for left in recogniser.finish() for row in left.found.to_pylist()]
+    assert found == [(1, 2.0), (3, 2.0), (5, 2.0)]
+
+
+@pytest.mark.parametrize("n", [100, 3_000])
+def test_events_that_are_read_again_and_were_taken_are_passed(n: int) -> None:
+    # A start reads from the first event that waits in its batch; this lane was further.
+    recogniser = LeveledRecogniser(wayeb_py.compile(STREAM + "pattern A := (x > 0) emit x\n"))
+    rows = pa.Table.from_pylist(events(*((1, 7, float(number)) for number in range(n + 1))))
+    recogniser.recognisers[0].feed(rows.slice(0, n - 50))
+    recogniser.source("s", "s").at[0] = n - 50
+    recogniser.arrive(rows.slice(0, n))
+    recogniser.arrive(rows.slice(n))
+    found = [row["x"] for left in recogniser.finish() for row in left.found.to_pylist()]
+    assert found == [float(number) for number in range(n - 50, n + 1)]
+
+
+def test_events_that_were_taken_are_not_kept_though_others_always_wait() -> None:
+    source = STREAM.replace("{", "{ replace") + "pattern A := (x > 0)\n"
+    recogniser = LeveledRecogniser(wayeb_py.compile(source))
+    for ts in range(3_000):
+        recogniser.arrive(events((2 * ts, ts, 1.0), (2 * ts + 1, ts, 1.0)))
+        recogniser.work_until(0, "s", 2 * ts + 1)
+    assert not recogniser.is_idle
+    assert len(recogniser.sources["s"].newest) < 1_100
 
 
 def test_a_newer_event_takes_the_place_of_one_that_waits() -> None:
