@@ -84,7 +84,7 @@ def _open(scheme: str, authority: str, endpoint: str | None) -> Any:
 
         return open_hdfs(authority)
     if scheme in HDFS:
-        from wayeb_py.files.hdfs_client import open_web_hdfs
+        from wayeb_py.files.hdfs_client import open_web_hdfs  # for start-up time
 
         return open_web_hdfs(scheme, authority)
     if scheme == "s3":

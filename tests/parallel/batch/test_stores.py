@@ -67,7 +67,10 @@ def test_a_job_reads_a_store_and_its_output_counts_once_however_often_it_runs(
     (tmp_path / "p.sre").write_text(PATTERNS)
     job = tmp_path / "job.py"
     job.write_text(JOB)
-    runs = [run for store in stores for run in runs_over(store, tmp_path)]
+    data = str(bucket / "in")
+    runs = [(data, str(bucket / "plain"), ""), (data, str(tmp_path / "one.parquet"), "")]
+    for store in stores:  # each output is made, and then replaced
+        runs += [(str(store / data), str(store / "parted"), "pattern") for data in ("in", "in/0.parquet")]
     words = [word for run in runs for word in run]
     ended = subprocess.run([sys.executable, job, tmp_path / "p.sre", *words], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr[-3000:]
@@ -78,22 +81,12 @@ def test_a_job_reads_a_store_and_its_output_counts_once_however_often_it_runs(
         if not 20 <= speed <= 50
     ]
     of_first = [row for row in expected if row[1] < events.column("ts")[20].as_py()]
+    one = pq.read_table(tmp_path / "one.parquet").select(["entity", "ts", "pattern"]).to_pylist()
+    assert sorted((tuple(row.values()) for row in one), key=str) == sorted(expected, key=str)
+    assert rows(bucket / "plain") == sorted(expected, key=str)
     for store in stores:
-        one = pq.read_table(tmp_path / f"{store.scheme}.parquet").select(["entity", "ts", "pattern"]).to_pylist()
-        assert sorted((tuple(row.values()) for row in one), key=str) == sorted(expected, key=str)
-        assert rows(store / "plain") == sorted(expected, key=str)
         assert rows(store / "parted") == sorted(of_first, key=str)
         assert not [path for path, _ in store.below() if "_unfinished" in str(path)]
-
-
-def runs_over(store: StorePath, folder: Path) -> list[tuple[str, str, str]]:
-    """(data, out, by) of runs that end in a store, replace each other there, and end on a disk."""
-    data = str(store / "in")
-    return [
-        (data, str(store / "parted"), "pattern"), (data, str(store / "plain"), ""),
-        (str(store / "in/0.parquet"), str(store / "parted"), "pattern"),
-        (data, str(folder / f"{store.scheme}.parquet"), ""),
-    ]  # fmt: skip
 
 
 def test_what_a_killed_run_left_does_not_count_and_goes_with_the_next_one(bucket: StorePath, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-"""Azure's store: settings as Azure's own tools take them, and uploads that nobody sees before they are complete.
+"""Azure's store: settings as Azure's own tools take them, and uploads that no reader sees before they are complete.
 
 The long tests run over Microsoft's emulator Azurite, on loopback, which npm fetches:
-`pytest -m soak tests/files/test_azure.py tests/files/test_stores.py`.
+`pytest -m soak tests/files/stores`.
 """
 
 from __future__ import annotations

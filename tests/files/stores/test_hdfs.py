@@ -89,16 +89,21 @@ def test_another_user_may_read_and_not_write(hdfs: StorePath, monkeypatch: pytes
         (hdfs / "x.csv").unlink()
 
 
-@pytest.mark.parametrize("hadoop", [None, "/opt/hadoop"])
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        ({}, "needs the package hdfs-native"),
+        ({"HADOOP_HOME": "/no/hadoop"}, "the library of the installed Hadoop is not found"),
+    ],
+)
 def test_without_the_package_the_message_says_what_to_install(
-    hadoop: str | None, monkeypatch: pytest.MonkeyPatch
+    variables: dict[str, str], told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "hdfs_native", None)
     for name in ("HADOOP_HOME", "ARROW_LIBHDFS_DIR", "CLASSPATH"):
         monkeypatch.delenv(name, raising=False)
-    if hadoop is not None:
-        monkeypatch.setenv("HADOOP_HOME", hadoop)
-    told = "needs the package hdfs-native" if hadoop is None else "the library of the installed Hadoop is not found"
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
     with pytest.raises(DataError, match=told) as caught:
         find_files(["hdfs://localhost:9/x.csv"])
     assert "pip install 'wayeb-py[hdfs]'" in (caught.value.hint or "")
