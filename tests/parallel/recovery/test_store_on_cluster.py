@@ -1,0 +1,136 @@
+"""A master, a worker, and an S3 server on loopback: drivers die and go on on another machine, the checkpoint in the store.
+
+Each driver has a working folder of its own, and the executors have none. `test_run_objects.py` kills at every place in
+one process.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.parallel.car_events import add_file, make_events
+from tests.parallel.killing import BatchRun, Streaming, Traps, streaming, write_settings
+from tests.parallel.spark_cluster import Cluster, running_cluster
+from wayeb_py.errors import DataError
+from wayeb_py.files.stores import StorePath
+from wayeb_py.parallel.spark.session import require_spark
+
+try:
+    require_spark()
+except DataError as error:
+    pytest.skip(f"no Spark here: {error}", allow_module_level=True)
+
+EVENTS = make_events(600)
+# Where a driver dies, or is killed while one of its tasks is there.
+PLACES = (
+    ("plan:2", "driver"),
+    ("read:yield:2", "driver"),
+    ("snapshot:before:2", "driver"),
+    ("snapshot:after:2", "driver"),
+    ("store:packed:2", "itself"),
+    ("store:kept:2", "itself"),
+    ("sink:inside:2", "itself"),
+    ("sink:after:2", "itself"),
+    ("counted:2", "itself"),
+    ("commit:2", "driver"),
+    ("collect:1", "driver"),
+)
+
+
+class Machines:
+    """A cluster, and a new machine for each driver."""
+
+    def __init__(self, folder: Path, bucket: StorePath, cluster: Cluster, traps: Traps, settings: dict[str, str]) -> None:
+        self.folder, self.bucket, self.cluster, self.traps, self.settings = folder, bucket, cluster, traps, settings
+        self.n_drivers = 0
+
+    @property
+    def work(self) -> Path:
+        """Where the driver of now keeps what it likes to."""
+        return self.folder / f"machine-{self.n_drivers}"
+
+    @contextmanager
+    def driver(self, *options: str) -> Iterator[Streaming]:
+        shutil.rmtree(self.work, ignore_errors=True)
+        self.n_drivers += 1
+        words = ["--source", str(self.folder / "events"), "--checkpoint", f"{self.bucket}/state", "--once"]
+        words += ["--master", self.cluster.url, "--scheme", "source", "--max-events", "80", *options]
+        environment = self.settings | {"WAYEB_CACHE": str(self.work)}
+        with streaming(self.folder, *words, environment=environment, out=f"{self.bucket}/found") as running:
+            yield running
+
+    def kill(self, place: str, who: str) -> None:
+        """A driver that dies by SIGKILL at a place."""
+        if who == "driver":
+            self.traps.hold(place)
+        else:
+            self.traps.lay(place)
+        with self.driver() as running:
+            running.until(lambda: self.traps.caught(place) is not None, f"anybody to come to {place}")
+            if who == "driver":
+                running.kill()
+            self.traps.release()
+            assert running.end() == -signal.SIGKILL, running.said()
+
+    def found(self) -> pa.Table:
+        folder = self.bucket / "found"
+        paths = [path for path, _ in folder.below() if path.suffix == ".parquet" and path.parent == folder]
+        return pa.concat_tables([pq.read_table(pa.BufferReader(path.read_bytes())) for path in paths])
+
+
+@contextmanager
+def machines(folder: Path, bucket: StorePath, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machines]:
+    traps = Traps(folder / "traps")
+    monkeypatch.setenv("WAYEB_FAILPOINTS", str(traps.folder))  # executors have the environment of the cluster's workers
+    monkeypatch.setenv("WAYEB_CACHE", str(folder / "of-executors"))
+    settings = write_settings(folder / "conf")
+    with running_cluster(folder, cores=2) as cluster:
+        yield Machines(folder, bucket, cluster, traps, settings)
+
+
+def assert_everything_is_found_once(there: Machines, events: pa.Table) -> None:
+    run = BatchRun(events)
+    assert run.differs(there.found()) is None
+    (checkpoint,) = (path for path in (there.work / "checkpoints").iterdir() if path.is_dir())
+    assert run.counts_differ(checkpoint) is None
+    assert not (checkpoint / "snapshots").exists()
+    assert not (there.folder / "of-executors" / "checkpoints").exists()
+    runs = {path.key.parts[2] for path, _ in (there.bucket / "state" / "runs").below()}
+    assert len(runs) <= 2, "states that are not needed any more are cleared away"
+
+
+def test_a_driver_that_is_killed_goes_on_on_another_machine_of_a_cluster(
+    bucket: StorePath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_file(EVENTS.slice(0, 300), tmp_path / "events", "a")
+    with machines(tmp_path, bucket, monkeypatch) as there:
+        there.kill("sink:after:2", "itself")
+        add_file(EVENTS.slice(300), tmp_path / "events", "b")
+        with there.driver("--final") as running:
+            assert running.end() == 0, running.said()
+        assert_everything_is_found_once(there, EVENTS)
+
+
+@pytest.mark.soak
+def test_drivers_that_are_killed_at_any_place_go_on_on_other_machines(
+    bucket: StorePath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n_rows = 200
+    events = make_events(n_rows * (len(PLACES) + 1))
+    with machines(tmp_path, bucket, monkeypatch) as there:
+        for number, (place, who) in enumerate(PLACES):
+            add_file(events.slice(n_rows * number, n_rows), tmp_path / "events", f"{number:02}")
+            there.kill(place, who)
+        add_file(events.slice(n_rows * len(PLACES)), tmp_path / "events", "last")
+        there.traps.lay("read:yield:3", "snapshot:after:4")  # workers too
+        with there.driver("--final") as running:
+            assert running.end() == 0, running.said()
+        assert_everything_is_found_once(there, events)
