@@ -91,6 +91,11 @@ class Checkpoint:
             self._put_away()
 
     @property
+    def name(self) -> str:
+        """Where a user has it."""
+        return str(self.folder)
+
+    @property
     def spark_folder(self) -> Path:
         return self.folder / "spark"
 

@@ -22,6 +22,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -95,17 +96,21 @@ class StoredSnapshots:
     def __init__(self, objects: RunObjects, found: dict[str, list[_Found]] | None = None) -> None:
         self._objects, self._found = objects, found
         self._paths: dict[str, dict[str, StorePath]] = {}  # [folder][name], as they were listed
+        self._old: list[StorePath] = []  # removed together, where all have been listed
 
     @property
     def folder(self) -> Location:
         return self._objects.own / _SNAPSHOTS
 
-    def listed(self) -> StoredSnapshots:
+    @contextmanager
+    def at_once(self) -> Iterator[StoredSnapshots]:
         found: dict[str, list[_Found]] = {}
         for run in self._runs():
             for folder, one in self._below(run, ""):
                 found.setdefault(folder, []).append(one)
-        return StoredSnapshots(self._objects, found)
+        files = StoredSnapshots(self._objects, found)
+        yield files
+        remove_all(files._old)
 
     def names(self, folder: str) -> list[str]:
         paths: dict[str, StorePath] = {}
@@ -134,9 +139,9 @@ class StoredSnapshots:
 
     def remove(self, folder: str, is_old: Callable[[str], bool]) -> None:
         old = [one.path for one in self._all(folder) if is_old(one.name)]
-        if old:
-            failpoints.reach("collect")
+        if self._found is None:
             remove_all(old)
+        self._old += old
 
     def remove_unfinished(self, folder: str, is_done: Callable[[str], bool]) -> None:
         """There are none: an object is put whole."""
@@ -244,6 +249,7 @@ def remove_all(paths: Iterable[StorePath]) -> None:
 
 
 def _remove(path: StorePath) -> None:
+    failpoints.reach("collect")
     try:
         path.unlink()
     except DataError as error:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -39,8 +40,8 @@ class SnapshotFiles(Protocol):
     def remove_unfinished(self, folder: str, is_done: Callable[[str], bool]) -> None:
         """Removes what killed tasks have half written, by the names that the files would have had."""
 
-    def listed(self) -> SnapshotFiles:
-        """The files as they are at this moment, for work on all partitions."""
+    def at_once(self) -> AbstractContextManager[SnapshotFiles]:
+        """The files for work on all partitions: what takes a request is done for all together."""
 
 
 class FolderFiles:
@@ -78,5 +79,5 @@ class FolderFiles:
             if is_done(left.name[1:]):
                 left.unlink(missing_ok=True)
 
-    def listed(self) -> FolderFiles:
-        return self
+    def at_once(self) -> AbstractContextManager[FolderFiles]:
+        return nullcontext(self)

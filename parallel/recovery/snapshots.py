@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -124,10 +124,6 @@ class Snapshots:
         self.files: SnapshotFiles = FolderFiles(files) if isinstance(files, Path) else files
         self.stream_id = stream_id
 
-    def listed(self) -> Snapshots:
-        """The same with the files that are there at this moment, for work on all partitions."""
-        return Snapshots(self.files.listed(), self.stream_id)
-
     def write(self, group: int, partition: str, point: SnapshotPoint, snapshot: Snapshot) -> Root:
         """Puts the whole state of a point in its place."""
         what = self._what("snapshot", group, partition, point)
@@ -165,6 +161,12 @@ class Snapshots:
         """The changes that lead from one point to another, both after the same whole state; None where some are
         missing."""
         return _Reading(self, group, partition).follow(until, since, root)
+
+    def collect_all(self, done: Iterable[tuple[int, str, SnapshotPoint]]) -> None:
+        """As `collect`, for many partitions."""
+        with self.files.at_once() as files:
+            for group, partition, point in done:
+                Snapshots(files, self.stream_id).collect(group, partition, point)
 
     def collect(self, group: int, partition: str, done: SnapshotPoint) -> None:
         """Removes files that are not needed once everything before a point is done.

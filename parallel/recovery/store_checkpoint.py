@@ -78,6 +78,10 @@ class StoreCheckpoint(Checkpoint):
             os.close(held)
             raise
 
+    @property
+    def name(self) -> str:
+        return str(self.address)
+
     def _claim_it(self) -> None:
         claims = _names(self.address / "claims")
         self._epoch = 1 + max((int(name.partition("-")[0]) for name in claims), default=0)

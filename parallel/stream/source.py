@@ -184,10 +184,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         done = Offset.from_json(end)
         context = self._options.context
         SparkLog(context.folder / "spark").sync_commits()  # batches whose states are cleared away cannot be repeated
-        snapshots = context.snapshots.listed()
-        for group in range(context.n_groups(done.epoch.version)):
-            for partition, offset in done.at.items():
-                snapshots.collect(group, partition, SnapshotPoint(done.epoch, offset))
+        points = {partition: SnapshotPoint(done.epoch, offset) for partition, offset in done.at.items()}
+        groups = range(context.n_groups(done.epoch.version))
+        context.snapshots.collect_all((group, *point) for group in groups for point in points.items())
         context.log.forget(done.at)
 
     # In the executors.

@@ -121,7 +121,7 @@ def stream(
             before=StreamPlan.from_json(manifest.spread) if manifest.spread else None,
         )
         if checkpoint.is_copy and is_apart:
-            _refuse_state_apart(plan, patterns, str(checkpoint.folder))
+            _refuse_state_apart(plan, patterns, checkpoint.name)
         say(str(plan))
         places = describe_places(plan, patterns, schema)
         if places:

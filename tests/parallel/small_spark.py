@@ -102,9 +102,8 @@ class _Parcels:
 def _elsewhere(options: SourceOptions) -> SourceOptions:
     """The options as an executor on another machine has them: paths of the driver's checkpoint lead nowhere."""
     nowhere = Path("/nowhere")
-    log = SourceOptions.decode(options.encode()).context.log
-    for one in getattr(log, "logs", (log,)):
-        one.journal = nowhere / one.journal.name
+    log: Any = SourceOptions.decode(options.encode()).context.log
+    log.journal = nowhere / log.journal.name
     return replace(options, context=replace(options.context, log=log, folder=nowhere))
 
 

@@ -6,6 +6,7 @@ master, a worker and an S3 server.
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
@@ -15,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import write_deltalake
 
 import wayeb_py
 from tests.parallel.car_events import PATTERNS, add_file, make_events
@@ -23,6 +25,7 @@ from tests.parallel.small_spark import SmallSpark
 from wayeb_py.errors import DataError, PassingError
 from wayeb_py.files.stores import StorePath
 from wayeb_py.parallel.durable import failpoints
+from wayeb_py.parallel.logs import table
 from wayeb_py.parallel.logs.folder import FolderLog
 from wayeb_py.parallel.logs.replay import ReplayLog
 from wayeb_py.parallel.logs.replay_store import store_events
@@ -66,9 +69,9 @@ def often_by_changes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(store: StorePath, source: Path, work: Path, master: str = CLUSTER, **options: Any) -> None:
     """A start on a machine that has only what the store has."""
-    restart = options.pop("restart", None)
+    restart, log_of = options.pop("restart", None), options.pop("log", FolderLog)
     with StoreCheckpoint(store / "checkpoint", restart, work=work) as checkpoint:
-        log = FolderLog(source, checkpoint.journal)
+        log = log_of(f"delta:{source}" if log_of is TableLog else source, checkpoint.journal)
         asked: dict[str, Any] = {"once": True, "final": True, "max_rows": BATCH, "aside": store / "out" / "_aside"}
         sink = StoreSink(store / "out")
         patterns = options.pop("patterns", PATTERNS)
@@ -251,7 +254,8 @@ def test_what_is_too_much_for_spark_goes_by_objects(
     n_objects, clear = [], Overflow.clear
 
     def noted(self: Overflow) -> None:
-        n_objects.append(sum(1 for _ in self.folder.below()))  # type: ignore[union-attr]
+        assert isinstance(self.folder, StorePath)
+        n_objects.append(len(list(self.folder.below())))
         clear(self)
 
     monkeypatch.setattr(Overflow, "clear", noted)
@@ -277,7 +281,7 @@ def test_runs_that_a_later_one_does_not_go_on_from_leave_nothing(store: StorePat
     point = SnapshotPoint(Epoch(), 10)
     for name in ("000001-a", "000002-a", "000002-b", "000003-a", "000003-b"):
         RunObjects(store, name).snapshots("s").write(0, "", point, Snapshot(b"x"))
-    (store / "runs" / "000002-a" / "overflow" / "x").upload(pa.BufferReader(b"x"))  # type: ignore[arg-type]
+    (store / "runs" / "000002-a" / "overflow" / "x").upload(io.BytesIO(b"x"))
     clear_before(store, "000003-a", RunObjects(store, "000003-a", (earlier,)))
     left = sorted(str(path.key.relative_to(store.key)) for path, _ in store.below())
     assert left == [f"runs/{name}/snapshots/0/0-0-0-10.state" for name in ("000002-a", "000003-a", "000003-b")]
@@ -293,6 +297,16 @@ def test_shards_are_refused_since_their_state_needs_a_shared_folder(
         run(store, tmp_path / "in", tmp_path / "one", patterns=patterns, scheme="partition", workers=2)
     assert ("--scheme source" in str(raised.value)) == (patterns == PATTERNS)
     assert "--master 'local[8]'" in str(raised.value)
+
+
+def test_a_table_is_read_by_its_journal_in_the_store(
+    store: StorePath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "LOOK_EVERY_S", 0.0)
+    for number, start in enumerate((0, 300, 500)):
+        write_deltalake(tmp_path / "table", EVENTS.slice(start, (300, 200, 300)[number]), mode="append")
+        run(store, tmp_path / "table", tmp_path / f"machine-{number}", log=TableLog, final=number == 2)
+    assert BatchRun(EVENTS).differs(found_in(store)) is None
 
 
 def test_journals_of_sources_are_read_from_the_store(store: StorePath, source: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A master, a worker, and an S3 server on loopback: drivers die and go on on another machine, the checkpoint in the store.
+"""A master, a worker, and an S3 server on loopback: drivers die and go on on another machine, from the store.
 
 Each driver has a working folder of its own, and the executors have none. `test_run_objects.py` kills at every place in
 one process.
@@ -19,6 +19,7 @@ import pytest
 from tests.parallel.car_events import add_file, make_events
 from tests.parallel.killing import BatchRun, Streaming, Traps, streaming, write_settings
 from tests.parallel.spark_cluster import Cluster, running_cluster
+from wayeb_py.cli.exit_codes import PASSING_FAULT
 from wayeb_py.errors import DataError
 from wayeb_py.files.stores import StorePath
 from wayeb_py.parallel.spark.session import require_spark
@@ -48,21 +49,22 @@ PLACES = (
 class Machines:
     """A cluster, and a new machine for each driver."""
 
-    def __init__(self, folder: Path, bucket: StorePath, cluster: Cluster, traps: Traps, settings: dict[str, str]) -> None:
+    def __init__(
+        self, folder: Path, bucket: StorePath, cluster: Cluster, traps: Traps, settings: dict[str, str]
+    ) -> None:
         self.folder, self.bucket, self.cluster, self.traps, self.settings = folder, bucket, cluster, traps, settings
         self.n_drivers = 0
 
     @property
     def work(self) -> Path:
-        """Where the driver of now keeps what it likes to."""
+        """Where the last driver that was started works."""
         return self.folder / f"machine-{self.n_drivers}"
 
     @contextmanager
     def driver(self, *options: str) -> Iterator[Streaming]:
-        shutil.rmtree(self.work, ignore_errors=True)
         self.n_drivers += 1
         words = ["--source", str(self.folder / "events"), "--checkpoint", f"{self.bucket}/state", "--once"]
-        words += ["--master", self.cluster.url, "--scheme", "source", "--max-events", "80", *options]
+        words += ["--master", self.cluster.url, "--scheme", "source", "--max-events", "150", *options]
         environment = self.settings | {"WAYEB_CACHE": str(self.work)}
         with streaming(self.folder, *words, environment=environment, out=f"{self.bucket}/found") as running:
             yield running
@@ -79,6 +81,7 @@ class Machines:
                 running.kill()
             self.traps.release()
             assert running.end() == -signal.SIGKILL, running.said()
+        shutil.rmtree(self.work)
 
     def found(self) -> pa.Table:
         folder = self.bucket / "found"
@@ -91,7 +94,7 @@ def machines(folder: Path, bucket: StorePath, monkeypatch: pytest.MonkeyPatch) -
     traps = Traps(folder / "traps")
     monkeypatch.setenv("WAYEB_FAILPOINTS", str(traps.folder))  # executors have the environment of the cluster's workers
     monkeypatch.setenv("WAYEB_CACHE", str(folder / "of-executors"))
-    settings = write_settings(folder / "conf")
+    settings = write_settings(folder / "conf", {"spark.cores.max": "1"})  # two drivers find a place
     with running_cluster(folder, cores=2) as cluster:
         yield Machines(folder, bucket, cluster, traps, settings)
 
@@ -99,7 +102,7 @@ def machines(folder: Path, bucket: StorePath, monkeypatch: pytest.MonkeyPatch) -
 def assert_everything_is_found_once(there: Machines, events: pa.Table) -> None:
     run = BatchRun(events)
     assert run.differs(there.found()) is None
-    (checkpoint,) = (path for path in (there.work / "checkpoints").iterdir() if path.is_dir())
+    (checkpoint,) = (path.parent for path in there.work.glob("checkpoints/*/stream.json"))
     assert run.counts_differ(checkpoint) is None
     assert not (checkpoint / "snapshots").exists()
     assert not (there.folder / "of-executors" / "checkpoints").exists()
@@ -134,3 +137,23 @@ def test_drivers_that_are_killed_at_any_place_go_on_on_other_machines(
         with there.driver("--final") as running:
             assert running.end() == 0, running.said()
         assert_everything_is_found_once(there, events)
+
+
+@pytest.mark.soak
+def test_of_two_drivers_at_once_the_later_one_writes(
+    bucket: StorePath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old one, whose executors still run, may write its batch once more, and no other."""
+    add_file(EVENTS.slice(0, 400), tmp_path / "events", "a")
+    with machines(tmp_path, bucket, monkeypatch) as there:
+        there.traps.hold("sink:before:2")
+        with there.driver() as old:
+            old.until(lambda: there.traps.caught("sink:before:2") is not None, "the old driver to have kept a batch")
+            with there.driver() as new:
+                assert new.end() == 0, new.said()
+            there.traps.release()
+            assert old.end() == PASSING_FAULT, old.said()
+        add_file(EVENTS.slice(400), tmp_path / "events", "b")
+        with there.driver("--final") as running:
+            assert running.end() == 0, running.said()
+        assert_everything_is_found_once(there, EVENTS)
