@@ -135,14 +135,13 @@ def test_a_stream_on_a_cluster_that_dies_anywhere_goes_on_on_another_machine(
 
 
 @pytest.mark.parametrize("nth", [2, 3, 6])
-@pytest.mark.parametrize("notices", [True, False])
+@pytest.mark.parametrize("clear", [clear_before, lambda *given: None], ids=["notices", "does not notice"])
 def test_a_run_that_was_taken_over_damages_no_state_of_the_one_that_goes_on(
-    store: StorePath, source: Path, tmp_path: Path, nth: int, notices: bool, monkeypatch: pytest.MonkeyPatch
+    store: StorePath, source: Path, tmp_path: Path, nth: int, clear: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The new run starts when the old one may write one more batch, and does all but its end before that goes on. The
     old one's tasks notice that its objects are gone, or they do not and put more states."""
-    if not notices:
-        monkeypatch.setattr(run_objects, "clear_before", lambda *given: None)
+    monkeypatch.setattr(run_objects, "clear_before", clear)
 
     def take_over() -> None:
         with monkeypatch.context() as patched:
@@ -182,6 +181,23 @@ def test_states_that_an_earlier_run_puts_late_are_not_gone_on_from(store: StoreP
     assert chain.whole.saved == b"new 60"
     new.collect(0, "part=0", SnapshotPoint(Epoch(), 1000))
     assert new.read(0, "part=0", points[2]) is not None
+
+
+def test_a_partition_of_any_name_has_its_states_on_an_s3_server(bucket: StorePath) -> None:
+    point, partitions = SnapshotPoint(Epoch(), 5), ("", "part=0", "0/part=0", "radar/wést %2F")
+    old = RunObjects(bucket / "state", "000001-a").snapshots("s")
+    for partition in partitions:
+        old.write(0, partition, point, Snapshot(partition.encode()))
+    earlier = EarlierRun("000001-a", dict.fromkeys(partitions, 5), Epoch())
+    new = RunObjects(bucket / "state", "000002-b", (earlier,)).snapshots("s")
+    chains = [new.read(0, partition, point) for partition in partitions]
+    assert [chain and chain.whole.saved.decode() for chain in chains] == list(partitions)
+    later = SnapshotPoint(Epoch(), 9)
+    for n in range(6, 10):
+        new.write(0, "0/part=0", SnapshotPoint(Epoch(), n), Snapshot(b"later"))
+    new.collect_all((0, partition, later) for partition in partitions)
+    assert [point.offset for point in new.points(0, "0/part=0")] == [7, 8, 9]
+    assert [new.points(0, partition) for partition in ("", "part=0", "radar/wést %2F")] == [[point]] * 3
 
 
 def test_the_store_keeps_few_states_and_those_of_earlier_runs_go(
@@ -287,15 +303,19 @@ def test_runs_that_a_later_one_does_not_go_on_from_leave_nothing(store: StorePat
     assert left == [f"runs/{name}/snapshots/0/0-0-0-10.state" for name in ("000002-a", "000003-a", "000003-b")]
 
 
-@pytest.mark.parametrize("patterns", [PAIRS, PATTERNS], ids=["pairs", "by entity"])
+@pytest.mark.parametrize(
+    ("patterns", "remedy"),
+    [(PAIRS, "hint: name a checkpoint in a folder"), (PATTERNS, "hint: begin it with --scheme source or pattern,")],
+    ids=["pairs", "by entity"],
+)
 def test_shards_are_refused_since_their_state_needs_a_shared_folder(
-    store: StorePath, tmp_path: Path, patterns: str
+    store: StorePath, tmp_path: Path, patterns: str, remedy: str
 ) -> None:
     events = EVENTS.append_column("x", pa.array([0.0] * len(EVENTS))).append_column("y", pa.array([0.0] * len(EVENTS)))
     add_file(events, tmp_path / "in", "a")
     with pytest.raises(DataError, match="state in Spark's state store, which needs a folder that all") as raised:
         run(store, tmp_path / "in", tmp_path / "one", patterns=patterns, scheme="partition", workers=2)
-    assert ("--scheme source" in str(raised.value)) == (patterns == PATTERNS)
+    assert remedy in str(raised.value)
     assert "--master 'local[8]'" in str(raised.value)
 
 
