@@ -22,6 +22,7 @@ import wayeb_py
 from tests.parallel.car_events import PATTERNS, add_file, make_events
 from tests.parallel.killing import BatchRun
 from tests.parallel.small_spark import SmallSpark
+from tools.hdfs.cluster import HdfsCluster
 from wayeb_py.errors import DataError, PassingError
 from wayeb_py.files.stores import StorePath
 from wayeb_py.parallel.durable import failpoints
@@ -235,9 +236,7 @@ def test_a_restart_reads_no_old_state_and_clears_them_away(
     assert BatchRun(EVENTS).differs(found_in(store)) is None
 
 
-def test_a_stream_moves_from_one_machine_to_a_cluster_and_back(
-    store: StorePath, source: Path, tmp_path: Path
-) -> None:
+def test_a_stream_moves_from_one_machine_to_a_cluster_and_back(store: StorePath, source: Path, tmp_path: Path) -> None:
     run(store, source, tmp_path / "one", "local[2]", final=False)
     assert runs_in(store) == {}
     add_file(EVENTS.slice(400, 150), source, "b")
@@ -343,3 +342,14 @@ def test_a_replay_is_refused(tmp_path: Path, store: StorePath) -> None:
     store_events([str(tmp_path / "events.parquet")], patterns.wanted, tmp_path / "replay", 1)
     with pytest.raises(DataError, match="do not see what lies beside one in a store"):
         ReplayLog(tmp_path / "replay").with_files_in(store)
+
+
+@pytest.mark.soak
+def test_a_real_hdfs_keeps_the_states_too(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with HdfsCluster() as cluster:
+        store = StorePath.parse(cluster.address) / "stream"
+        killed(store, source, tmp_path / "one", "sink:after", 3, monkeypatch)
+        add_file(EVENTS.slice(400), source, "b")
+        run(store, source, tmp_path / "two")
+        assert BatchRun(EVENTS).differs(found_in(store)) is None
+        assert runs_in(store)
