@@ -20,11 +20,11 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from wayeb_py.errors import DamagedError
 from wayeb_py.files.output.whole_file import whole_file
+from wayeb_py.files.stores import Location
 
 # What to do where a file of a checkpoint is damaged and has no copy.
 CHOICE = (
@@ -36,7 +36,9 @@ _MAGIC = b"wayeb-sealed-1\n"
 _HEAD = len(_MAGIC) + 32
 
 
-def put_sealed(path: Path, what: Mapping[str, Any], *content: bytes, before: Callable[[], None] = lambda: None) -> str:
+def put_sealed(
+    path: Location, what: Mapping[str, Any], *content: bytes, before: Callable[[], None] = lambda: None
+) -> str:
     """Puts a file in its place and returns its checksum. Calls `before` when all is written, and before the file takes
     its name."""
     pieces = (_canonical(what), *content)
@@ -60,7 +62,7 @@ def checksum_of(data: bytes) -> str:
     return data[len(_MAGIC) : _HEAD].hex()
 
 
-def open_sealed(path: Path, what: Mapping[str, Any], data: bytes | None = None) -> memoryview:
+def open_sealed(path: Location, what: Mapping[str, Any], data: bytes | None = None) -> memoryview:
     """The content of a file; DamagedError where it is not what was written, or belongs elsewhere."""
     content = memoryview(path.read_bytes() if data is None else data)
     if not is_sealed(bytes(content[:_HEAD])) or hashlib.sha256(content[_HEAD:]).digest() != content[_HEAD - 32 : _HEAD]:

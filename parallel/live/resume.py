@@ -172,7 +172,7 @@ class Resuming:
             return -1, self.keeper(self.version(known.planned[0].epoch.version))
         raise DataError(
             f"the state after batch {last} is gone, and it cannot be made again from an older one",
-            str(self.snapshots.folder),
+            str(self.snapshots.files.folder),
             hint=CHOICE,
         )
 

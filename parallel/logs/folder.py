@@ -40,6 +40,7 @@ from wayeb_py.files.formats.block import Block
 from wayeb_py.files.output.whole_file import make_folder, sync, write_whole
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import OpenedFile, joined_schema, open_file
+from wayeb_py.files.stores import Location, StorePath
 from wayeb_py.parallel.durable.sealed_files import CHOICE
 from wayeb_py.parallel.logs.file_names import event_files, facts_of
 from wayeb_py.parallel.logs.file_ranges import (
@@ -55,7 +56,7 @@ from wayeb_py.parallel.logs.file_ranges import (
     name_fault,
 )
 from wayeb_py.parallel.logs.file_rows import read_range
-from wayeb_py.parallel.logs.folder_journal import FolderJournal, render_journal
+from wayeb_py.parallel.logs.folder_journal import FolderJournal, open_journal, render_journal
 from wayeb_py.parallel.logs.log import Log, NoEventsError, OffsetRange, Offsets
 
 SAMPLED_FILES = 8  # files sampled of the oldest, and of the newest
@@ -79,7 +80,7 @@ class _Waited:
     holds: bool = False  # whether other files wait for it
 
 
-_journals: dict[Path, FolderJournal] = {}  # a task would otherwise read all of it for a single range
+_journals: dict[Location, FolderJournal] = {}  # a task would otherwise read all of it for a single range
 _loading = threading.Lock()
 
 
@@ -88,6 +89,7 @@ class FolderLog(Log):
 
     def __init__(self, folder: str | os.PathLike[str], journal: str | os.PathLike[str], clock: Clock = SYSTEM) -> None:
         self.folder, self.journal, self._clock = Path(folder).absolute(), Path(journal).absolute(), clock
+        self._elsewhere: StorePath | None = None  # where a task on another machine reads the journal
         self._waited: dict[str, _Waited] = {}  # by path: files with content that is not taken
         self._look = 0
         self._seen: dict[str, tuple[int, float]] = {}  # by path: inode, and when its facts are due again
@@ -103,6 +105,15 @@ class FolderLog(Log):
 
     def __setstate__(self, state: tuple[Path, Path]) -> None:
         self.__init__(*state)  # type: ignore[misc]
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return (self.journal,)
+
+    def with_files_in(self, folder: StorePath) -> FolderLog:
+        log = FolderLog(self.folder, self.journal, self._clock)
+        log._elsewhere = folder / self.journal.name
+        return log
 
     def schema(self, wanted: Wanted) -> pa.Schema | None:
         """The types of the wanted columns in the first files, and in the last where the first lack a column."""
@@ -275,21 +286,22 @@ class FolderLog(Log):
 
     def _load(self) -> FolderJournal:
         """The journal, with everything added since this process last looked."""
+        place = self._elsewhere or self.journal
         try:
-            with _loading, open(self.journal, "rb") as file:
+            with _loading, open_journal(place) as file:
                 journal_id = file.readline()
-                known = _journals.get(self.journal)
+                known = _journals.get(place)
                 if known is None or known.id != journal_id:
-                    known = _journals[self.journal] = FolderJournal(journal_id)
+                    known = _journals[place] = FolderJournal(journal_id)
                 file.seek(known.n_bytes)
                 content = file.read()
                 known.add(content[: content.rfind(b"\n") + 1])  # half a line comes from a writer that died
         except FileNotFoundError:
             return FolderJournal(b"")
         except (ValueError, TypeError):
-            _journals.pop(self.journal, None)
+            _journals.pop(place, None)
             raise DataError(
-                "the journal of the files that were read is damaged", str(self.journal), hint=CHOICE
+                "the journal of the files that were read is damaged", str(place), hint=CHOICE
             ) from None
         return known
 

@@ -6,10 +6,14 @@ half a line at the end comes from a writer that died, and is ignored.
 
 from __future__ import annotations
 
+import io
 import json
 import secrets
 from dataclasses import asdict
+from typing import IO
 
+from wayeb_py.errors import DataError
+from wayeb_py.files.stores import Location, StorePath, is_missing
 from wayeb_py.parallel.durable.sealed_files import seal, unseal
 from wayeb_py.parallel.logs.file_ranges import FileRange
 
@@ -33,6 +37,18 @@ class FolderJournal:
                 self.last[file_range.path] = file_range
                 self.n_ranges += 1
         self.n_bytes += len(lines)
+
+
+def open_journal(place: Location) -> IO[bytes]:
+    """A journal to read, on a disk or in a store; FileNotFoundError where there is none."""
+    if not isinstance(place, StorePath):
+        return open(place, "rb")
+    try:
+        return io.BytesIO(place.read_bytes())
+    except DataError as error:
+        if is_missing(error):
+            raise FileNotFoundError(str(place)) from error
+        raise
 
 
 def render_journal(ranges: list[FileRange], is_new: bool) -> str:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ import pyarrow as pa
 from wayeb_py.errors import DataError
 from wayeb_py.files.formats.block import Block
 from wayeb_py.files.projection import Wanted
+from wayeb_py.files.stores import StorePath
 from wayeb_py.parallel.logs.back_pressure import Capacity, SourceState
 
 Offsets = dict[str, int]  # by partition; the offset of the next event
@@ -119,6 +121,15 @@ class Log(Protocol):
 
     def of_stream(self, stream: str | None) -> Log:
         """The log of one stream of a pattern file."""
+        return self
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files beside the checkpoint without which a task cannot read a range."""
+        return ()
+
+    def with_files_in(self, folder: StorePath) -> Log:
+        """The log for a task on another machine: its `files` are in a store, under the same names."""
         return self
 
     def settle(self) -> None:

@@ -20,6 +20,7 @@ from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.errors import DataError
 from wayeb_py.files.formats.block import Block, Selection, TimeRange, arrange
 from wayeb_py.files.projection import Wanted
+from wayeb_py.files.stores import StorePath
 from wayeb_py.parallel.logs.back_pressure import Capacity, SourceState, pass_time, take
 from wayeb_py.parallel.logs.log import Log, OffsetRange, Offsets
 from wayeb_py.parallel.logs.replay_store import read_rows, read_store, to_block
@@ -101,6 +102,15 @@ class ReplayLog(Log):
     def identity(self) -> dict[str, str]:
         """The data set, its files with their sizes and times: its store may have been lost, and made from another."""
         return {"the data set": self._digest}
+
+    def with_files_in(self, folder: StorePath) -> ReplayLog:
+        """Fails: the files are the whole data set."""
+        raise DataError(
+            "a replay reads a copy of its data set beside the checkpoint, and executors of a cluster do not see "
+            "what lies beside one in a store", self._name,
+            hint="keep the checkpoint in a folder that the machines share, or run the stream on one machine: "
+            "--master 'local[8]'",
+        )  # fmt: skip
 
     # The clock.
 

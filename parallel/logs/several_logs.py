@@ -7,8 +7,10 @@ source may be against another. Where a pattern file has several streams, each ha
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -16,6 +18,7 @@ from wayeb_py.errors import DataError
 from wayeb_py.files.formats.arrow_types import plain
 from wayeb_py.files.formats.block import Block
 from wayeb_py.files.projection import Wanted
+from wayeb_py.files.stores import StorePath
 from wayeb_py.parallel.logs.log import Log, NoEventsError, OffsetRange, Offsets
 
 
@@ -66,6 +69,15 @@ class SeveralLogs(Log):
         """Where all partitions end for good; None as long as one of the logs may have more."""
         ends = [end for log in self.logs if (end := log.ends()) is not None]
         return self._joined(ends) if len(ends) == len(self.logs) else None
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return tuple(file for log in self.logs for file in log.files)
+
+    def with_files_in(self, folder: StorePath) -> SeveralLogs:
+        moved = copy.copy(self)
+        moved.logs = tuple(log.with_files_in(folder) for log in self.logs)
+        return moved
 
     def settle(self) -> None:
         for log in self.logs:

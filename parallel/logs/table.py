@@ -31,10 +31,11 @@ from wayeb_py.files.formats.block import Block, Selection, TimeRange
 from wayeb_py.files.output.whole_file import make_folder, sync, write_whole
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import joined_schema, open_file
-from wayeb_py.files.stores import located
+from wayeb_py.files.stores import StorePath, located
 from wayeb_py.files.tables import Growth, find_growth, table_identity
 from wayeb_py.parallel.durable.sealed_files import CHOICE, seal, unseal
 from wayeb_py.parallel.logs.file_rows import BATCH_ROWS, read_typed
+from wayeb_py.parallel.logs.folder_journal import open_journal
 from wayeb_py.parallel.logs.log import Log, OffsetRange, Offsets
 
 PARTITION = ""
@@ -80,6 +81,7 @@ class TableLog(Log):
 
     def __init__(self, text: str, journal: str | os.PathLike[str], clock: Clock = SYSTEM) -> None:
         self.text, self.journal, self._clock = text, Path(journal).absolute(), clock
+        self._elsewhere: StorePath | None = None  # where a task on another machine reads the journal
         self._known = TableJournal()
         self._looked_s = -LOOK_EVERY_S
 
@@ -95,6 +97,15 @@ class TableLog(Log):
 
     def __setstate__(self, state: tuple[str, Path]) -> None:
         self.__init__(*state)  # type: ignore[misc]
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return (self.journal,)
+
+    def with_files_in(self, folder: StorePath) -> TableLog:
+        log = TableLog(self.text, self.journal, self._clock)
+        log._elsewhere = folder / self.journal.name
+        return log
 
     def schema(self, wanted: Wanted) -> pa.Schema | None:
         """The types of the wanted columns in the newest files, which have all columns that the table has."""
@@ -172,9 +183,9 @@ class TableLog(Log):
     def _load(self) -> TableJournal:
         """The journal, with everything added since this process last looked."""
         try:
-            with open(self.journal, "rb") as file:
-                inode = os.fstat(file.fileno()).st_ino
-                if inode != self._known.inode:
+            with open_journal(self._elsewhere or self.journal) as file:
+                inode = 0 if self._elsewhere else os.fstat(file.fileno()).st_ino
+                if self._elsewhere or inode != self._known.inode:
                     self._known = TableJournal(inode=inode)
                 file.seek(self._known.n_bytes)
                 content = file.read()

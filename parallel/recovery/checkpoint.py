@@ -32,6 +32,7 @@ from wayeb_py.parallel.logs.kafka_topic import without_servers
 from wayeb_py.parallel.logs.log import Offsets
 from wayeb_py.parallel.recovery.ledger import FILE as LEDGER
 from wayeb_py.parallel.recovery.ledger import read_ledger
+from wayeb_py.parallel.recovery.run_objects import RunObjects
 from wayeb_py.patterns import Patterns
 from wayeb_py.stored_patterns import fact_files
 
@@ -88,6 +89,11 @@ class Checkpoint:
         self._put_back()
         if restart is not None:
             self._put_away()
+
+    @property
+    def name(self) -> str:
+        """Where a user has it."""
+        return str(self.folder)
 
     @property
     def spark_folder(self) -> Path:
@@ -157,8 +163,15 @@ class Checkpoint:
                 entry.rename(self.folder / entry.name)
         shutil.rmtree(self._before)
 
+    def share(self, is_apart: bool) -> RunObjects | None:
+        """Where tasks find what they need, if not in the folder; `is_apart` says that they run on other machines."""
+        return None
+
     def keep(self) -> None:
         """Called when the plan of a batch is on the disk, and before its output is written; and at the end."""
+
+    def refuse_taken(self) -> None:
+        """Raises PassingError where another run has taken the checkpoint over: what fails then, may fail for that."""
 
     def close(self) -> None:
         os.close(self._lock)

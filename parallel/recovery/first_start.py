@@ -34,7 +34,7 @@ def mind_functions(patterns: Patterns, checkpoint: Checkpoint, no_pickle: bool, 
             hint="start without it if you trust anyone who can write to the checkpoint, or do without --functions",
         )
     require_private(checkpoint.folder)
-    say(f"the checkpoint keeps {named} as a pickle: anyone who can write to {checkpoint.folder} can run code here")
+    say(f"the checkpoint keeps {named} as a pickle: anyone who can write to {checkpoint.name} can run code here")
 
 
 def find_schema(

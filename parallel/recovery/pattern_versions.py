@@ -33,6 +33,7 @@ import wayeb_py
 from wayeb_py.errors import DamagedError, DataError
 from wayeb_py.files.output.whole_file import make_folder
 from wayeb_py.files.projection import Wanted
+from wayeb_py.files.stores import Location
 from wayeb_py.functions import UserFunction
 from wayeb_py.parallel.durable.sealed_files import open_sealed, put_sealed
 from wayeb_py.parallel.recovery.file_owner import require_private
@@ -97,7 +98,7 @@ def keep_version(
 
 
 @lru_cache(maxsize=4)
-def load_version(folder: Path, number: int, stream_id: str = "", no_pickle: bool = False) -> PatternVersion:
+def load_version(folder: Location, number: int, stream_id: str = "", no_pickle: bool = False) -> PatternVersion:
     """The version with this number; DamagedError or DataError where it cannot be opened."""
     head, schema = _read_head(folder, number, stream_id)
     groups = head["groups"]
@@ -120,7 +121,7 @@ def count_groups(folder: Path, number: int, stream_id: str = "") -> int:
     return len(_read_head(folder, number, stream_id)[0]["groups"])
 
 
-def read_saved_patterns(folder: Path, number: int, stream_id: str = "", no_pickle: bool = False) -> Patterns:
+def read_saved_patterns(folder: Location, number: int, stream_id: str = "", no_pickle: bool = False) -> Patterns:
     """All patterns of a version; DamagedError where they are damaged, DataError where this release cannot open them."""
     by, now = _read_head(folder, number, stream_id)[0]["by"], this_release()
     path = _path(folder, number, "patterns")
@@ -155,7 +156,7 @@ def refuse_damaged(folder: Path, number: int, stream_id: str = "") -> None:
         _open_file(folder, number, "functions", stream_id)
 
 
-def _functions(folder: Path, number: int, stream_id: str, no_pickle: bool) -> dict[str, UserFunction]:
+def _functions(folder: Location, number: int, stream_id: str, no_pickle: bool) -> dict[str, UserFunction]:
     path = _path(folder, number, "functions")
     if no_pickle:
         raise DataError(
@@ -163,7 +164,8 @@ def _functions(folder: Path, number: int, stream_id: str, no_pickle: bool) -> di
             str(path),
             hint="start without --no-pickle if you trust anyone who can write to the checkpoint",
         )
-    require_private(path)
+    if isinstance(path, Path):  # a store has no owners: who may write to the checkpoint there may run code
+        require_private(path)
     payload = _open_file(folder, number, "functions", stream_id)
     try:
         functions: dict[str, UserFunction] = pickle.loads(payload)
@@ -172,7 +174,7 @@ def _functions(folder: Path, number: int, stream_id: str, no_pickle: bool) -> di
     return functions
 
 
-def _read_head(folder: Path, number: int, stream_id: str) -> tuple[dict[str, Any], pa.Schema]:
+def _read_head(folder: Location, number: int, stream_id: str) -> tuple[dict[str, Any], pa.Schema]:
     path = _path(folder, number, "era")
     data = _read(path, number)
     try:
@@ -187,7 +189,7 @@ def _read_head(folder: Path, number: int, stream_id: str) -> tuple[dict[str, Any
         raise DamagedError(message, str(path), hint=_CHOICE) from error
 
 
-def _open_file(folder: Path, number: int, kind: str, stream_id: str) -> bytes:
+def _open_file(folder: Location, number: int, kind: str, stream_id: str) -> bytes:
     path = _path(folder, number, kind)
     data = _read(path, number)
     try:
@@ -198,7 +200,7 @@ def _open_file(folder: Path, number: int, kind: str, stream_id: str) -> bytes:
         ) from error
 
 
-def _read(path: Path, number: int) -> bytes:
+def _read(path: Location, number: int) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
@@ -208,7 +210,12 @@ def _read(path: Path, number: int) -> bytes:
         ) from error  # fmt: skip
 
 
-def _path(folder: Path, number: int, kind: str) -> Path:
+def version_files(folder: Path, number: int) -> list[Path]:
+    """The files of a version."""
+    return sorted(folder.glob(f"{number:06}.*"))
+
+
+def _path(folder: Location, number: int, kind: str) -> Location:
     return folder / f"{number:06}.{kind}"
 
 

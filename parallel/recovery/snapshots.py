@@ -11,29 +11,26 @@ A state is as large as its entities are many, and a batch may touch a few of the
 point are written, and now and then the whole (`snapshot_policy`). Changes are useful only to a task that has the very
 state that they change, entity by entity: so they name the checksum of the file that they go back to.
 
-A file is written under a temporary name, forced to the disk and renamed: two tasks that read the same range write the
-same bytes, so the later one changes nothing. It is sealed with its identity (stream, group, partition, epoch, offset):
-a renamed file counts as lost. *Not taken*: Spark's own state store, which wants the state by key and moves all of it
-through the JVM at every batch.
+A file is there whole or not at all, in a folder (`snapshot_files`) or in a store (`run_objects`): two tasks that read
+the same range write the same bytes, so the later one changes nothing. It is sealed with its identity (stream, group,
+partition, epoch, offset): a renamed file counts as lost. *Not taken*: Spark's own state store, which wants the state by
+key and moves all of it through the JVM at every batch.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from wayeb_py.errors import DamagedError
-from wayeb_py.files.output.whole_file import make_folder
 from wayeb_py.parallel.durable import failpoints
-from wayeb_py.parallel.durable.sealed_files import checksum_of, open_sealed, put_sealed
+from wayeb_py.parallel.durable.sealed_files import checksum_of, open_sealed
+from wayeb_py.parallel.recovery.snapshot_files import FolderFiles, SnapshotFiles
 
 _OLD_MAGIC = b"wayeb-snapshot-1\n"  # files of release 0.1, whose checksum does not cover the identity of the state
 KEPT = 3  # states of each partition: the one in use, and two to go back to if it is damaged
@@ -121,10 +118,11 @@ class SnapshotChain:
 
 
 class Snapshots:
-    """The snapshots of a stream, in a folder that driver and executors share."""
+    """The snapshots of a stream, in a folder that driver and executors share, or wherever their files are."""
 
-    def __init__(self, folder: Path, stream_id: str = "") -> None:
-        self.folder, self.stream_id = folder, stream_id
+    def __init__(self, files: Path | SnapshotFiles, stream_id: str = "") -> None:
+        self.files: SnapshotFiles = FolderFiles(files) if isinstance(files, Path) else files
+        self.stream_id = stream_id
 
     def write(self, group: int, partition: str, point: SnapshotPoint, snapshot: Snapshot) -> Root:
         """Puts the whole state of a point in its place."""
@@ -139,9 +137,7 @@ class Snapshots:
         self._put(group, partition, f"{point}.{root.point}.changes", what, head, *_framed(changed.snapshot))
 
     def _put(self, group: int, partition: str, name: str, what: dict[str, Any], *content: bytes) -> str:
-        folder = self._folder(group, partition)
-        make_folder(folder)
-        checksum = put_sealed(folder / name, what, *content, before=partial(failpoints.reach, "snapshot:before"))
+        checksum = self.files.put(_folder(group, partition), name, what, *content)
         failpoints.reach("snapshot:after")
         return checksum
 
@@ -166,28 +162,28 @@ class Snapshots:
         missing."""
         return _Reading(self, group, partition).follow(until, since, root)
 
+    def collect_all(self, done: Iterable[tuple[int, str, SnapshotPoint]]) -> None:
+        """As `collect`, for many partitions."""
+        with self.files.at_once() as files:
+            for group, partition, point in done:
+                Snapshots(files, self.stream_id).collect(group, partition, point)
+
     def collect(self, group: int, partition: str, done: SnapshotPoint) -> None:
         """Removes files that are not needed once everything before a point is done.
 
         The last few states are kept, with all that they go back to; so is the whole state before the one that the last
         goes back to, with its changes, in case that one is damaged.
         """
-        folder = self._folder(group, partition)
+        folder = _folder(group, partition)
         files = [(point, root, name) for point, root, name in self._files(group, partition) if point <= done]
         if files:
             points = sorted({point for point, _, _ in files})
             roots = sorted({root for _, root, _ in files})
             in_use = min(root for point, root, _ in files if point == points[-1])
             first_kept = min(points[-KEPT:][0], roots[-2:][0], in_use)
-            for point, _, name in sorted(files):
-                if point < first_kept:
-                    failpoints.reach("collect")
-                    with contextlib.suppress(FileNotFoundError):
-                        (folder / name).unlink()
-        for left in folder.glob(".*.tmp"):  # left by a task that was killed while it wrote, or not needed any more
-            of = SnapshotPoint.of_file(left.name[1:])
-            if of is not None and of <= done:
-                left.unlink(missing_ok=True)
+            self.files.remove(folder, lambda name: _is_of(name, lambda point: point < first_kept))
+        # Left by a task that was killed while it wrote, or not needed any more.
+        self.files.remove_unfinished(folder, lambda name: _is_of(name, lambda point: point <= done))
 
     def points(self, group: int, partition: str) -> list[SnapshotPoint]:
         """The points whose states are there, whole or by their changes, in order."""
@@ -195,10 +191,7 @@ class Snapshots:
 
     def _files(self, group: int, partition: str) -> Iterator[tuple[SnapshotPoint, SnapshotPoint, str]]:
         """Every file: its point, the point of the whole state that it goes back to, its name."""
-        folder = self._folder(group, partition)
-        if not folder.is_dir():
-            return
-        for name in os.listdir(folder):
+        for name in self.files.names(_folder(group, partition)):
             stem, _, kind = name.partition(".")
             root, _, suffix = kind.partition(".")
             point = SnapshotPoint.of_file(stem)
@@ -208,20 +201,20 @@ class Snapshots:
                 yield point, of, name
 
     def _read_whole(self, group: int, partition: str, point: SnapshotPoint) -> tuple[Root, Snapshot] | None:
-        path = self._folder(group, partition) / f"{point}.state"
         try:
-            content = path.read_bytes()
+            content = self.files.read(_folder(group, partition), f"{point}.state")
             old = _open_old(content)
-            body = old or open_sealed(path, self._what("snapshot", group, partition, point), content)
+            body = old or open_sealed(self.files.folder, self._what("snapshot", group, partition, point), content)
         except (FileNotFoundError, DamagedError):
             return None
         checksum = checksum_of(content) if old is None else hashlib.sha256(old).hexdigest()
         return Root(point, checksum), _unframed(body)
 
     def _read_changes(self, group: int, partition: str, point: SnapshotPoint, root: SnapshotPoint) -> Changed | None:
-        path = self._folder(group, partition) / f"{point}.{root}.changes"
+        what = self._what("changes", group, partition, point) | {"root": str(root)}
         try:
-            body = open_sealed(path, self._what("changes", group, partition, point) | {"root": str(root)})
+            content = self.files.read(_folder(group, partition), f"{point}.{root}.changes")
+            body = open_sealed(self.files.folder, what, content)
             head, _, rest = bytes(body).partition(b"\n")
             facts = json.loads(head)
             return Changed(Root(root, facts["root"]), SnapshotPoint.parse(facts["since"]), _unframed(memoryview(rest)))
@@ -232,9 +225,6 @@ class Snapshots:
         """The identity of a state."""
         facts = {"stream": self.stream_id, "group": group, "partition": partition}
         return {"what": kind, **facts, **point.epoch.to_json(), "offset": point.offset}
-
-    def _folder(self, group: int, partition: str) -> Path:
-        return self.folder / str(group) / quote(partition, safe="=")
 
 
 class _Reading:
@@ -278,6 +268,21 @@ class _Reading:
         if (point, root) not in self._changes:
             self._changes[point, root] = self._snapshots._read_changes(self._group, self._partition, point, root)
         return self._changes[point, root]
+
+
+def _folder(group: int, partition: str) -> str:
+    return f"{group}/{quote(partition, safe='=')}".rstrip("/")
+
+
+def partition_of(folder: str) -> str:
+    """The partition whose files are in a folder of `SnapshotFiles`."""
+    return unquote(folder.partition("/")[2])
+
+
+def _is_of(name: str, fits: Callable[[SnapshotPoint], bool]) -> bool:
+    """Whether a file is a snapshot's, of a point that fits."""
+    point = SnapshotPoint.of_file(name)
+    return point is not None and fits(point)
 
 
 def _framed(snapshot: Snapshot) -> tuple[bytes, bytes, bytes]:

@@ -12,6 +12,8 @@ Two runs at once: one that starts puts its claim, and then reads the greatest ma
 output of a batch has put its manifest, and then reads the claims; with a greater one there it stops, and writes
 nothing. Whichever of the two put first, the other sees it. So either the new run repeats the very batch that the old
 one writes, or the old one does not write it. *Not taken*: conditional puts, which Arrow's clients do not have.
+
+Tasks of a cluster do not see the folder: what they need lies in objects (`run_objects`).
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ from wayeb_py.files.folder_lock import hold_folder
 from wayeb_py.files.stores import StorePath
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.durable.sealed_files import seal, unseal
+from wayeb_py.parallel.recovery import run_objects
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint, Restart
+from wayeb_py.parallel.recovery.run_objects import FileFacts, RunObjects
 
 MOST_PACKS = 64  # with more, everything is packed again
 KEPT_MANIFESTS = 2
@@ -51,15 +55,6 @@ class _Packed:
     sha256: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Facts:
-    """The facts of a packed file: while they stay the same, it has not changed."""
-
-    inode: int
-    n_bytes: int
-    changed_ns: int
-
-
 class StoreCheckpoint(Checkpoint):
     """A checkpoint whose folder is a copy of what a store has; `keep` puts what has changed there."""
 
@@ -71,8 +66,10 @@ class StoreCheckpoint(Checkpoint):
         held = hold_folder(folder.with_name(f"{folder.name}.held"), "stream", "checkpoint")
         self._held = held
         self._number = 0
+        self._objects: RunObjects | None = None
+        self._is_cleared = False  # of what earlier runs have left
         self._files: dict[str, _Packed] = {}
-        self._facts: dict[str, _Facts] = {}
+        self._facts: dict[str, FileFacts] = {}
         try:
             self._claim_it()
             self._restore(folder)
@@ -80,6 +77,10 @@ class StoreCheckpoint(Checkpoint):
         except BaseException:
             os.close(held)
             raise
+
+    @property
+    def name(self) -> str:
+        return str(self.address)
 
     def _claim_it(self) -> None:
         claims = _names(self.address / "claims")
@@ -107,7 +108,7 @@ class StoreCheckpoint(Checkpoint):
                 for name, packed in own:
                     source.seek(packed.start)
                     self._unpack(folder / name, packed, source)
-                    self._facts[name] = _facts_of(folder / name)
+                    self._facts[name] = FileFacts.of(folder / name)
 
     def _unpack(self, path: Path, packed: _Packed, source: io.RawIOBase) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -122,6 +123,12 @@ class StoreCheckpoint(Checkpoint):
                 f"the checkpoint is damaged: `{path.name}` is not what was put there", str(self.address),
                 hint="begin anew: --restart beginning, or --restart now",
             )  # fmt: skip
+
+    def share(self, is_apart: bool) -> RunObjects | None:
+        if is_apart or (self.folder / run_objects.FILE).exists():
+            self._objects = run_objects.begin_run(self.folder, self.address, self._own)
+            shutil.rmtree(self.folder / "snapshots", ignore_errors=True)
+        return self._objects
 
     def keep(self) -> None:
         """Puts what has changed since the last time; PassingError where another run has taken the checkpoint over."""
@@ -139,12 +146,15 @@ class StoreCheckpoint(Checkpoint):
         files = {one: [packed.pack, packed.start, packed.n_bytes, packed.sha256] for one, packed in self._files.items()}
         _put(self.address / "manifests" / name, seal(json.dumps({"files": files})).encode())
         failpoints.reach("store:kept")
+        self.refuse_taken()
+        self._clear()
+
+    def refuse_taken(self) -> None:
         newest = _names(self.address / "claims")[-1:]
         if newest != [self._own]:
             raise PassingError(
                 "another run has taken this checkpoint over; this one has written nothing since", str(self.address)
             )
-        self._clear()
 
     def _there(self) -> Iterator[Path]:
         for path in sorted(self.folder.rglob("*")):
@@ -154,7 +164,7 @@ class StoreCheckpoint(Checkpoint):
 
     def _pack(self, name: str, path: Path, pack_name: str, pack: tempfile.SpooledTemporaryFile[bytes]) -> None:
         try:
-            facts = _facts_of(path)
+            facts = FileFacts.of(path)
             if name in self._files and self._facts.get(name) == facts:
                 return
             start, digest = pack.tell(), hashlib.sha256()
@@ -180,8 +190,11 @@ class StoreCheckpoint(Checkpoint):
             files = unseal((self.address / "manifests" / name).read_bytes())["files"]
             named |= {facts[0] for facts in files.values()}
         for name in _names(self.address / "packs"):
-            if name not in named and name[:6] <= self._own[:6]:
+            if name not in named and name.rpartition("-")[0] <= self._own:
                 (self.address / "packs" / name).unlink(missing_ok=True)
+        if not self._is_cleared:
+            run_objects.clear_before(self.address, self._own, self._objects)
+            self._is_cleared = True
 
     def close(self) -> None:
         super().close()
@@ -198,11 +211,6 @@ def _work_folder(address: StorePath) -> Path:
     given = os.environ.get("WAYEB_CACHE")
     cache = Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wayeb"
     return cache / "checkpoints" / hashlib.sha256(str(address).encode()).hexdigest()[:16]
-
-
-def _facts_of(path: Path) -> _Facts:
-    stat = os.stat(path)
-    return _Facts(stat.st_ino, stat.st_size, stat.st_mtime_ns)
 
 
 def _names(folder: StorePath) -> list[str]:

@@ -27,7 +27,6 @@ from wayeb_py.parallel.batch.several_entities.spec import require_partition
 from wayeb_py.parallel.logs.log import Log, OffsetRange
 from wayeb_py.parallel.wire.event_schemas import by_stream, has_several, join_streams
 from wayeb_py.parallel.wire.keyed_rows import keyed_rules
-from wayeb_py.parallel.wire.overflow import Overflow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -239,10 +238,9 @@ def make_frame(spark: SparkSession, options: SourceOptions) -> DataFrame:
         patterns = version.groups[0]
         return ShardPatterns(patterns, join_streams(patterns, by_stream(patterns, version.schema)))
 
-    overflow = Overflow(context.folder)
     shards = ShardQuery(
-        options.shards, order, context.episodes, listens=context.listens, name=context.stream_id, overflow=overflow,
-        has_all=options.has_all, n_parts=options.n_parts, starts_all=options.starts_all,
+        options.shards, order, context.episodes, listens=context.listens, name=context.stream_id,
+        overflow=context.overflow, has_all=options.has_all, n_parts=options.n_parts, starts_all=options.starts_all,
         threads=count_cores_of_one(spark.sparkContext),
     )  # fmt: skip
     found = recognise_by_shard(read, shards)

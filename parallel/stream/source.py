@@ -30,11 +30,11 @@ from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.health.gauge import Gauge, GaugeOptions
 from wayeb_py.parallel.logs.log import Offsets
 from wayeb_py.parallel.recovery.offset import Offset, next_offset, refuse_shorter, share_out
+from wayeb_py.parallel.recovery.run_objects import SharedFiles
 from wayeb_py.parallel.recovery.snapshots import Epoch, SnapshotPoint
 from wayeb_py.parallel.recovery.spark_log import SparkLog
 from wayeb_py.parallel.stream.shard_packing import cut_ranges, pack_range
 from wayeb_py.parallel.stream.task import StreamContext, TaskSpec, recognise_range
-from wayeb_py.parallel.wire.overflow import Overflow
 from wayeb_py.parallel.wire.parcel import DDL, to_batch
 
 SOURCE = "wayeb_chained"
@@ -95,6 +95,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions, clock: Clock = SYSTEM) -> None:
         self._options, self._clock = options, clock
         self._target: Offsets | None = None  # frozen: events beyond it are for the next run
+        self._shared = SharedFiles()
         self._gauge = None if options.gauge is None else Gauge(options.context.log, options.gauge)
 
     # In the driver.
@@ -152,6 +153,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         before, after = Offset.from_json(start), Offset.from_json(end)
+        self._options.context.put_for_tasks(self._shared, before.epoch.version, after.epoch.version)
         if self._options.shards:
             return self._packing_tasks(before, after)
         n_groups = self._options.context.n_groups(after.epoch.version)
@@ -182,9 +184,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         done = Offset.from_json(end)
         context = self._options.context
         SparkLog(context.folder / "spark").sync_commits()  # batches whose states are cleared away cannot be repeated
-        for group in range(context.n_groups(done.epoch.version)):
-            for partition, offset in done.at.items():
-                context.snapshots.collect(group, partition, SnapshotPoint(done.epoch, offset))
+        points = {partition: SnapshotPoint(done.epoch, offset) for partition, offset in done.at.items()}
+        groups = range(context.n_groups(done.epoch.version))
+        context.snapshots.collect_all((group, *point) for group in groups for point in points.items())
         context.log.forget(done.at)
 
     # In the executors.
@@ -195,8 +197,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if shards:
             parcels = pack_range(context, spec, shards, self._options.has_all, self._options.n_parts)
             if self._options.passed_bytes is not None:
-                parcels = Overflow(context.folder).sort_out(parcels, self._options.passed_bytes)
+                parcels = context.overflow.sort_out(parcels, self._options.passed_bytes)
         else:
-            parcels = Overflow(context.folder).sort_out(recognise_range(context, spec))
+            parcels = context.overflow.sort_out(recognise_range(context, spec))
         for parcel in parcels:
             yield to_batch([parcel])

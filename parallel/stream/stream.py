@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from wayeb_py.clock import SYSTEM
+from wayeb_py.dsl.wording import counted
 from wayeb_py.engine.priority_levels.validity import Validity
 from wayeb_py.errors import DataError, WayebError
 from wayeb_py.files.output.set_aside import BadLimit
@@ -40,6 +41,7 @@ from wayeb_py.parallel.stream.gather import gather, marked
 from wayeb_py.parallel.stream.plan import Asked, StreamPlan, describe_places, make_frame, plan_stream
 from wayeb_py.parallel.stream.source import SourceOptions
 from wayeb_py.parallel.stream.task import StreamContext
+from wayeb_py.parallel.wire.event_schemas import has_several
 from wayeb_py.parallel.wire.output_schema import output_schema, refuse_no_stream, refuse_service, written_schema
 from wayeb_py.parallel.wire.overflow import Overflow, bytes_passed_by_readers
 from wayeb_py.patterns import Patterns
@@ -87,7 +89,7 @@ def stream(
     """
     require_context(session, "a stream that reads its source itself")
     master = session.sparkContext.master or ""
-    _refuse_apart(checkpoint, master)
+    is_apart = not master.startswith("local")  # whether tasks run on other machines
     refuse_no_stream(patterns)
     refuse_service(patterns, marks=True)
     stop = stop or threading.Event()
@@ -118,13 +120,20 @@ def stream(
             source_parallelism=source_parallelism,
             before=StreamPlan.from_json(manifest.spread) if manifest.spread else None,
         )
+        if checkpoint.is_copy and is_apart:
+            _refuse_state_apart(plan, patterns, checkpoint.name)
         say(str(plan))
         places = describe_places(plan, patterns, schema)
         if places:
             say(places)
         opened.begin_version(schema, plan.groups or (patterns.names,), plan.to_json())
         ledger.begin(manifest.to_json(), entries)
-        context = StreamContext(log, checkpoint.folder, episodes, idle_s is not None, manifest.stream_id, no_pickle)
+        context = StreamContext(
+            log, checkpoint.folder, episodes, idle_s is not None, manifest.stream_id, no_pickle,
+            checkpoint.share(is_apart),
+        )  # fmt: skip
+        if context.objects is not None:
+            log.with_files_in(context.objects.journals)  # which a log refuses that executors cannot read
         ends = final and (once or log.ends() is not None)
         gauge = gauge_of(log, checkpoint.folder, capacity or Capacity(events=max_rows))
         options = SourceOptions(
@@ -144,7 +153,7 @@ def stream(
             clocked=bool(patterns.clocked),
         )
         columns = written_schema(patterns, output_schema(patterns, schema, episodes))
-        overflow = Overflow(checkpoint.folder)
+        overflow = context.overflow
         overflow.clear()
         opened.open_aside(max_bad)
         run = _Run(opened.output, ledger, overflow, columns, Validity(patterns))
@@ -161,9 +170,11 @@ def stream(
         for observer in observers:
             observer.began(query)
         summary.end = _await(query, checkpoint, stop, lambda: has_ended(log, gauge))
+        failure = query.exception()
+        if failure is not None or run.fault is not None:
+            checkpoint.refuse_taken()
         if run.fault is not None:
             raise run.fault
-        failure = query.exception()
         if failure is not None:
             raise as_error(failure) from failure
         checkpoint.keep()
@@ -171,16 +182,19 @@ def stream(
 
 
 # Before the first batch.
-def _refuse_apart(checkpoint: Checkpoint, master: str) -> None:
-    """Raises DataError where executors would not see the folder that a stream works in."""
-    if checkpoint.is_copy and not master.startswith("local"):
-        raise DataError(
-            "a checkpoint in a store is worked on in a folder of this machine, and the executors of a cluster would "
-            "not see it",
-            master,
-            hint="name a folder that the machines share, or run the stream on one machine: --master 'local[8]', or "
-            "--engine local",
-        )
+def _refuse_state_apart(plan: StreamPlan, patterns: Patterns, checkpoint: str) -> None:
+    """Raises DataError where shards have state: Spark's state store writes it to a file system of its executors."""
+    if not plan.n_shards:
+        return
+    why = f"`{patterns.clocked[0]}` looks at more than one entity's events" if patterns.clocked else plan.why
+    choice = "" if patterns.clocked or has_several(patterns) else "begin it with --scheme source or pattern, "
+    raise DataError(
+        f"shards keep their state in Spark's state store, which needs a folder that all executors share, and this "
+        f"checkpoint is in a store; the stream has {counted(plan.n_shards, 'shard')}, {why}",
+        checkpoint,
+        hint=f"{choice}name a checkpoint in a folder that the machines share, or run the stream on one machine: "
+        "--master 'local[8]', or --engine local",
+    )
 
 
 # Batch by batch.

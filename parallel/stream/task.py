@@ -20,13 +20,16 @@ from typing import TYPE_CHECKING
 
 from wayeb_py.clock import SYSTEM
 from wayeb_py.errors import DataError
+from wayeb_py.files.stores import Location
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.logs.log import Log, OffsetRange
-from wayeb_py.parallel.recovery.pattern_versions import PatternVersion, count_groups, load_version
+from wayeb_py.parallel.recovery.pattern_versions import PatternVersion, count_groups, load_version, version_files
+from wayeb_py.parallel.recovery.run_objects import RunObjects, SharedFiles
 from wayeb_py.parallel.recovery.snapshots import Epoch, Snapshot, SnapshotChain, SnapshotPoint, Snapshots
 from wayeb_py.parallel.stream.buffer import ReadAhead
 from wayeb_py.parallel.stream.snapshot_policy import SnapshotKeeper
 from wayeb_py.parallel.stream.task_result import TaskResult, time_of_task
+from wayeb_py.parallel.wire.overflow import Overflow
 from wayeb_py.parallel.wire.parcel import Parcel
 
 if TYPE_CHECKING:
@@ -37,25 +40,49 @@ ALIVE = 16  # recognisers that a worker process keeps
 
 @dataclass(frozen=True, slots=True)
 class StreamContext:
-    """What all tasks of a running stream share."""
+    """What all tasks of a running stream share with its driver: by the checkpoint's folder, or by objects."""
 
     log: Log
-    folder: Path  # the checkpoint's folder; shared by driver and executors
+    folder: Path  # the checkpoint's folder; executors see it unless there are objects
     episodes: bool
     listens: bool  # whether the state holds the second of each entity's last event
     stream_id: str = ""  # distinguishes a stream from an older one in the folder, which processes may still remember
     no_pickle: bool = False  # whether functions in the checkpoint are refused
+    objects: RunObjects | None = None
 
     @property
     def snapshots(self) -> Snapshots:
+        if self.objects is not None:
+            return self.objects.snapshots(self.stream_id)
         return Snapshots(self.folder / "snapshots", self.stream_id)
 
+    @property
+    def overflow(self) -> Overflow:
+        return Overflow(self.folder if self.objects is None else self.objects.own)
+
+    # In the executors.
+
+    @property
+    def tasks_log(self) -> Log:
+        """The log as a task reads it."""
+        return self.log if self.objects is None else self.log.with_files_in(self.objects.journals)
+
     def version(self, number: int) -> PatternVersion:
-        return load_version(self.folder / "eras", number, self.stream_id, self.no_pickle)
+        folder = self.folder / "eras" if self.objects is None else self.objects.versions
+        return load_version(folder, number, self.stream_id, self.no_pickle)
+
+    # In the driver and its planner.
 
     def n_groups(self, number: int) -> int:
         """How many groups of patterns a version has."""
         return count_groups(self.folder / "eras", number, self.stream_id)
+
+    def put_for_tasks(self, shared: SharedFiles, *versions: int) -> None:
+        """Puts what the tasks of a batch read besides states, if they do not see the folder."""
+        if self.objects is not None:
+            shared.put(self.log.files, self.objects.journals)
+            for number in sorted(set(versions)):
+                shared.put(version_files(self.folder / "eras", number), self.objects.versions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +99,8 @@ class TaskSpec:
     spoke_s: Mapping[str, int] = field(default_factory=dict)  # by the wall clock: when each partition last had events
 
 
-_alive: OrderedDict[tuple[Path, str, int, str], tuple[SnapshotPoint, SnapshotKeeper]] = OrderedDict()
+_Name = tuple[Location, str, int, str]  # a place, a stream, a group, a partition
+_alive: OrderedDict[_Name, tuple[SnapshotPoint, SnapshotKeeper]] = OrderedDict()
 
 
 def recognise_range(context: StreamContext, spec: TaskSpec) -> Iterator[Parcel]:
@@ -85,7 +113,7 @@ def recognise_range(context: StreamContext, spec: TaskSpec) -> Iterator[Parcel]:
     recogniser = keeper.recogniser
     result = TaskResult(recogniser.inner, offsets.partition, spec.group, spec.split, context.episodes)
     version = context.version(after.version)
-    blocks = context.log.read(offsets, version.wanted(spec.group), version.schema_of(spec.group))
+    blocks = context.tasks_log.read(offsets, version.wanted(spec.group), version.schema_of(spec.group))
     with ReadAhead(blocks) as ahead:
         for block in ahead:
             for parcel in result.feed(block):
@@ -119,8 +147,9 @@ def _recogniser(
     return StreamRecogniser(version.groups[group], version.schema_of(group), context.episodes, snapshot)
 
 
-def _name(context: StreamContext, spec: TaskSpec) -> tuple[Path, str, int, str]:
-    return context.folder, context.stream_id, spec.group, spec.offsets.partition
+def _name(context: StreamContext, spec: TaskSpec) -> _Name:
+    place = context.folder if context.objects is None else context.objects.own
+    return place, context.stream_id, spec.group, spec.offsets.partition
 
 
 def _take_alive(context: StreamContext, spec: TaskSpec) -> SnapshotKeeper | None:
@@ -164,7 +193,7 @@ def _restore(context: StreamContext, spec: TaskSpec) -> SnapshotKeeper:
         raise DataError(
             f"the state of partition {offsets.partition} at offset {offsets.start} is gone, and it cannot be made "
             "again, since patterns were exchanged, silent entities given up or the input ended before it",
-            str(context.snapshots.folder),
+            str(context.snapshots.files.folder),
             hint="restore the checkpoint's snapshots from a copy, or begin anew: --restart beginning, or --restart now",
         )
     before = context.version(spec.before.version)
@@ -173,7 +202,7 @@ def _restore(context: StreamContext, spec: TaskSpec) -> SnapshotKeeper:
     else:
         recogniser = _led_along(context, before, group, known).recogniser
     again = OffsetRange(offsets.partition, spec.origin if known is None else known.point.offset, offsets.start)
-    for block in context.log.read(again, before.wanted(group), before.schema_of(group)):
+    for block in context.tasks_log.read(again, before.wanted(group), before.schema_of(group)):
         for batch in block.batches:
             recogniser.inner.feed(batch)
         recogniser.inner.aside.clear()

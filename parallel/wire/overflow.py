@@ -5,7 +5,8 @@
 
 Where all tasks run on one machine, events take the same way from the tasks that read to the shards that recognise: two
 million took half a second through Spark's sort and shuffle, a fifth of their batch. On a cluster they go through the
-shuffle: the folder that machines share may be far and slow.
+shuffle: the folder that machines share may be far and slow. Where it is in a store (`run_objects`), a task gathers its
+file on its own disk, and puts it when it ends.
 
 Spark gathers what a batch found in the heap of one Java process, whatever its size: a thousand events near twenty
 thousand places are gigabytes of detections, and a batch that exhausts the heap would do so again at every start. The
@@ -21,13 +22,14 @@ from __future__ import annotations
 import contextlib
 import json
 import secrets
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Any
 
 from wayeb_py.errors import DataError
 from wayeb_py.files.output.whole_file import telling_faults
+from wayeb_py.files.stores import Location, StorePath
 from wayeb_py.parallel.wire.parcel import Kind, Parcel
 
 FOLDER = "overflow"
@@ -41,14 +43,15 @@ def bytes_passed_by_readers(master: str) -> int | None:
 
 
 class Overflow:
-    """Where a stream's tasks put large results; driver and executors share the folder."""
+    """Where a stream's tasks put large results; driver and executors share the folder, or it is in a store."""
 
-    def __init__(self, checkpoint: Path) -> None:
-        self.folder = checkpoint / FOLDER
+    def __init__(self, checkpoint: Location) -> None:
+        self.folder: Location = checkpoint / FOLDER
 
     def sort_out(self, parcels: Iterator[Parcel], passed_bytes: int | None = None) -> Iterator[Parcel]:
         """The parcels of a task, those beyond a size replaced by parcels with their location."""
         left = PASSED_BYTES if passed_bytes is None else passed_bytes
+        name = ""
         with contextlib.ExitStack() as stack:
             file: IO[bytes] | None = None
             for parcel in parcels:
@@ -58,13 +61,20 @@ class Overflow:
                     continue
                 with telling_faults(self.folder):
                     if file is None:
-                        self.folder.mkdir(exist_ok=True)
-                        path = self.folder / f"{parcel.split}-{secrets.token_hex(8)}.parcels"
-                        file = stack.enter_context(open(path, "xb"))
-                    place = OverflowLocation(path.name, parcel.kind, file.tell(), len(parcel.payload))
+                        name = f"{parcel.split}-{secrets.token_hex(8)}.parcels"
+                        file = stack.enter_context(self._begin(name))
+                    place = OverflowLocation(name, parcel.kind, file.tell(), len(parcel.payload))
                     file.write(parcel.payload)
                     file.flush()  # the driver may read it as soon as it knows of it
                 yield Parcel("elsewhere", parcel.split, parcel.number, place.encode())
+            if file is not None and isinstance(self.folder, StorePath):
+                (self.folder / name).upload(file)
+
+    def _begin(self, name: str) -> IO[bytes]:
+        if isinstance(self.folder, StorePath):
+            return tempfile.TemporaryFile(prefix="wayeb-overflow-")
+        self.folder.mkdir(exist_ok=True)
+        return open(self.folder / name, "xb")
 
     def fetch(self, parcel: Parcel, kind: Kind) -> Parcel:
         """The parcel itself where one of this kind lies in a file; any other as it is."""
@@ -80,16 +90,16 @@ class Overflow:
     def read(self, place: OverflowLocation) -> bytes:
         path = self.folder / place.file
         try:
-            with open(path, "rb") as file:
+            with path.open_input() if isinstance(path, StorePath) else open(path, "rb") as file:
                 file.seek(place.start)
                 payload = file.read(place.n_bytes)
         except OSError as error:
             raise self._unreadable(path, error.strerror or str(error)) from error
         if len(payload) < place.n_bytes:
             raise self._unreadable(path, "it is shorter than it was written")
-        return payload
+        return bytes(payload)
 
-    def _unreadable(self, path: Path, why: str) -> DataError:
+    def _unreadable(self, path: Location, why: str) -> DataError:
         return DataError(
             f"what a task has found cannot be read: {why}",
             str(path),
@@ -99,6 +109,10 @@ class Overflow:
 
     def clear(self) -> None:
         """Removes everything: a batch is in the sink, or will run again."""
+        if isinstance(self.folder, StorePath):
+            for place, _ in self.folder.below():
+                place.unlink(missing_ok=True)
+            return
         with contextlib.suppress(FileNotFoundError):
             for path in self.folder.iterdir():
                 path.unlink(missing_ok=True)

@@ -166,8 +166,8 @@ class Streaming:
             self.process.wait()
 
 
-def write_settings(folder: Path) -> dict[str, str]:
-    """Settings for a cluster on loopback that starts soon; the environment that names them."""
+def write_settings(folder: Path, more: Mapping[str, str] = _NOTHING) -> dict[str, str]:
+    """Settings for a cluster on loopback that starts soon, and more; the environment that names them."""
     folder.mkdir()
     settings = {
         "spark.driver.host": "127.0.0.1",
@@ -176,6 +176,7 @@ def write_settings(folder: Path) -> dict[str, str]:
         "spark.python.daemon.module": "wayeb_py.parallel.spark.worker_daemon",
         "spark.shuffle.io.retryWait": "200ms",  # no killed process comes back
         "spark.locality.wait": "0s",
+        **more,
     }
     (folder / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
     return {"SPARK_CONF_DIR": str(folder), "SPARK_LOCAL_IP": "127.0.0.1"}

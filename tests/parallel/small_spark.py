@@ -13,6 +13,7 @@ import struct
 import uuid
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,13 +27,16 @@ from wayeb_py.parallel.wire.parcel import SCHEMA
 
 
 class SmallSpark:
-    """Stands for a session; it can run only streams that read everything that is there."""
+    """Stands for a session; it can run only streams that read everything that is there.
 
-    def __init__(self) -> None:
+    With the master of a cluster its tasks see no file of their driver's folder.
+    """
+
+    def __init__(self, master: str = "local[2]") -> None:
         self.conf = SimpleNamespace(set=lambda name, value: None)
         self.dataSource = SimpleNamespace(register=lambda source: None)
         self.readStream = self
-        self.sparkContext = SimpleNamespace(master="local[2]")
+        self.sparkContext = SimpleNamespace(master=master)
         self._options: dict[str, str] = {}
         self._take: Callable[[Any, int], None] | None = None
 
@@ -61,11 +65,13 @@ class SmallSpark:
     def start(self) -> _Query:
         assert self._take is not None
         stream_task._alive.clear()  # a process that has just started remembers nothing
-        reader = StreamReader(SourceOptions.decode(self._options["source"]))
+        options = SourceOptions.decode(self._options["source"])
+        is_apart = not self.sparkContext.master.startswith("local")
+        readers = StreamReader(options), StreamReader(_elsewhere(options) if is_apart else options)
         folder = Path(unquote(urlparse(self._options["checkpointLocation"]).path))
         query = _Query()
         try:
-            _run(reader, folder, self._take)
+            _run(*readers, folder, self._take)
         except Exception as error:
             query.failure = error
         return query
@@ -93,7 +99,15 @@ class _Parcels:
         return pa.Table.from_batches(list(self._batches), schema=SCHEMA)
 
 
-def _run(reader: StreamReader, folder: Path, take: Callable[[Any, int], None]) -> None:
+def _elsewhere(options: SourceOptions) -> SourceOptions:
+    """The options as an executor on another machine has them: paths of the driver's checkpoint lead nowhere."""
+    nowhere = Path("/nowhere")
+    log: Any = SourceOptions.decode(options.encode()).context.log
+    log.journal = nowhere / log.journal.name
+    return replace(options, context=replace(options.context, log=log, folder=nowhere))
+
+
+def _run(reader: StreamReader, executor: StreamReader, folder: Path, take: Callable[[Any, int], None]) -> None:
     if not (folder / "metadata").exists():
         _put(folder / "metadata", json.dumps({"id": str(uuid.uuid4())}))
     json.loads(_get(folder / "metadata"))["id"]
@@ -111,7 +125,7 @@ def _run(reader: StreamReader, folder: Path, take: Callable[[Any, int], None]) -
             if number:
                 reader.commit(_offset(folder, number - 1))
         tasks = reader.partitions(start, end)
-        take(_Parcels(batch for task in tasks for batch in reader.read(task)), number)
+        take(_Parcels(batch for task in tasks for batch in executor.read(task)), number)
         path = folder / "commits" / str(number)
         assert not path.exists(), "Spark takes it for another query that is running"
         _put(path, 'v1\n{"nextBatchWatermarkMs":0}')

@@ -294,6 +294,11 @@ def manifest_parts(folder: StorePath) -> set[str] | None:
         raise DataError("this manifest is not one of wayeb's", str(manifest), hint="remove it, or the folder") from None
 
 
+def is_missing(error: DataError) -> bool:
+    """Whether the error says that there is no such file in a store."""
+    return isinstance(error.__cause__, FileNotFoundError)
+
+
 @dataclass(frozen=True, slots=True)
 class _Telling:
     path: StorePath

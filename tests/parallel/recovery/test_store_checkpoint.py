@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyarrow import fs
 
 import wayeb_py
 from tests.parallel.car_events import PATTERNS, make_events
 from wayeb_py.errors import DataError, PassingError
-from wayeb_py.files import stores
 from wayeb_py.files.stores import StorePath
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.live.live_stream import live_stream
@@ -36,31 +34,6 @@ BATCH = 90
 
 class Killed(BaseException):
     """Stands for SIGKILL: nothing of ours catches it."""
-
-
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StorePath:
-    """A bucket whose objects lie in a folder; it can do what Arrow's client of S3 can."""
-    (tmp_path / "store" / "bucket").mkdir(parents=True)
-    system = fs.SubTreeFileSystem(str(tmp_path / "store"), fs.LocalFileSystem())
-
-    class Store:
-        """Puts, gets, lists, copies, removes."""
-
-        def __getattr__(self, name: str) -> Any:
-            assert name != "move", "a store has no renames"
-            return getattr(system, name)
-
-        def open_output_stream(self, path: str, compression: str | None) -> Any:
-            system.create_dir(path.rpartition("/")[0], recursive=True)
-            return system.open_output_stream(path, compression=compression)
-
-        def copy_file(self, source: str, target: str) -> None:
-            system.create_dir(target.rpartition("/")[0], recursive=True)
-            system.copy_file(source, target)
-
-    monkeypatch.setattr(stores, "client_of", lambda root: Store())
-    return StorePath.parse("s3://bucket/stream")
 
 
 @pytest.fixture
@@ -217,7 +190,7 @@ def test_a_real_store_keeps_a_checkpoint(
 def test_a_stream_on_spark_goes_on_from_a_store(
     spark: SparkSession, store: StorePath, source: Path, expected: Counter[tuple[Any, ...]], tmp_path: Path
 ) -> None:
-    from wayeb_py.parallel.stream.stream import _refuse_apart, stream
+    from wayeb_py.parallel.stream.stream import stream
 
     late = [path.rename(tmp_path / path.name) for path in sorted(source.iterdir())[2:]]
     for machine in ("one", "two"):
@@ -228,8 +201,6 @@ def test_a_stream_on_spark_goes_on_from_a_store(
                 spark, wayeb_py.compile(PATTERNS), log, StoreSink(store / "out"), checkpoint, once=True,
                 final=machine == "two", max_rows=200, aside=aside, scheme="partition", workers=1,
             )  # fmt: skip
-            with pytest.raises(DataError, match="the executors of a cluster would not see it"):
-                _refuse_apart(checkpoint, "spark://host:7077")
         for path in late:
             path.rename(source / path.name)
         late = []

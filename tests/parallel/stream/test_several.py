@@ -409,6 +409,7 @@ def test_a_folder_of_partitions_in_batches_and_restarts(
     n_files, clear = [], Overflow.clear
 
     def noted(self: Overflow) -> None:
+        assert isinstance(self.folder, Path)
         n_files.append(len(list(self.folder.glob("*"))))
         clear(self)
 
