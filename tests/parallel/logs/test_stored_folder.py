@@ -6,6 +6,8 @@ import gzip
 import io
 import json
 import pickle
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,6 @@ from tests.parallel.live.live_runs import LiveRun
 from tests.parallel.recovery.conftest import store as store  # a fixture
 from wayeb_py.cli.exit_codes import DATA_FAULT
 from wayeb_py.errors import DataError
-from wayeb_py.files import stores
 from wayeb_py.files.stores import StorePath
 from wayeb_py.parallel.logs import stored_folder as module
 from wayeb_py.parallel.logs.log import OffsetRange
@@ -110,27 +111,43 @@ def test_an_object_that_cannot_be_read_is_one_bad_row(store: StorePath, tmp_path
     assert [row.file for row in block.aside] == ["s3://bucket/stream/b.parquet"]
 
 
-@pytest.mark.parametrize("when", ["looks", "reads"])
-def test_a_store_that_fails_stops_the_stream_and_sets_nothing_aside(
-    store: StorePath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
-) -> None:
-    log = StoredFolderLog(store, tmp_path / "files.ndjson")
-    put(store, "a.parquet", EVENTS)
-    wanted = wayeb_py.compile(PATTERNS).wanted
-    if when == "reads":
-        assert log.latest() == {"": 600}
-    schema = StoredFolderLog(store, tmp_path / "others.ndjson").schema(wanted)
-    assert schema is not None
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[], AbstractContextManager[None]]:
+    """What makes the store fail for a while."""
 
     class Failing(io.BytesIO):
         def read(self, *_: Any) -> bytes:
             raise OSError("When reading information for key 'a': AWS Error NETWORK_CONNECTION during GetObject")
 
-    with monkeypatch.context() as patching:
-        patching.setattr(stores.StorePath, "open_input", lambda self: pa.PythonFile(Failing(bytes(5000)), mode="r"))
-        with pytest.raises((DataError, OSError), match="AWS Error"):
-            log.latest() if when == "looks" else [*log.read(OffsetRange("", 0, 600), wanted, schema)]
-    assert log.latest() == {"": 600}
+    @contextmanager
+    def fails() -> Iterator[None]:
+        with monkeypatch.context() as patching:
+            patching.setattr(StorePath, "open_input", lambda self: pa.PythonFile(Failing(bytes(5000)), mode="r"))
+            yield
+
+    return fails
+
+
+def test_a_store_that_does_not_answer_a_look_stops_the_stream(
+    store: StorePath, tmp_path: Path, failing: Callable[[], AbstractContextManager[None]]
+) -> None:
+    log = StoredFolderLog(store, tmp_path / "files.ndjson")
+    put(store, "a.parquet", EVENTS)
+    with failing(), pytest.raises(DataError, match="AWS Error"):
+        log.latest()
+    assert rows_in(log) == rows_of(EVENTS)
+
+
+def test_a_store_that_does_not_answer_a_task_sets_nothing_aside(
+    store: StorePath, tmp_path: Path, failing: Callable[[], AbstractContextManager[None]]
+) -> None:
+    log = StoredFolderLog(store, tmp_path / "files.ndjson")
+    put(store, "a.parquet", EVENTS)
+    wanted = wayeb_py.compile(PATTERNS).wanted
+    schema = log.schema(wanted)
+    assert schema is not None
+    with failing(), pytest.raises((DataError, OSError), match="AWS Error"):
+        [*log.read(OffsetRange("", 0, 600), wanted, schema)]
     assert rows_in(log) == rows_of(EVENTS)
 
 
