@@ -38,13 +38,18 @@ _SEEN_EARLY = (*HDFS, "abfs")  # these show a file to readers before it is compl
 _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")  # what they have of an upload until then
 
 
+def is_store(scheme: str) -> bool:
+    """Whether what stands before `://` is a store's."""
+    return _SAME.get(scheme.lower(), scheme.lower()) in SCHEMES
+
+
 def is_address(text: str) -> bool:
     """Whether a text names something by `scheme://`, and not by a path; DataError for a scheme that is no store's."""
     match = _ADDRESS.fullmatch(text)
     if match is None:
         return False
     scheme = match["scheme"].lower()
-    if _SAME.get(scheme, scheme) not in SCHEMES:
+    if not is_store(scheme):
         shown = "file://…" if scheme == "file" else f"{scheme}://…"
         raise DataError(
             f"`{shown}` is an address of a kind that is not read or written",
@@ -144,7 +149,7 @@ class StorePath:
         """Bytes of the file; DataError where there is none."""
         facts = self._facts()
         if facts.type.name != "File":
-            raise DataError("there is no such file", str(self))
+            raise DataError("there is no such file", str(self)) from FileNotFoundError(str(self))
         return int(facts.size)
 
     def below(self) -> Iterator[tuple[StorePath, int]]:
