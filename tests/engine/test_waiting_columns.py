@@ -1,4 +1,4 @@
-"""Slices of columns that wait are those of the batches, however these came and whoever takes them; nothing stays."""
+"""Slices of columns that wait are those of the batches, however these came and were taken; nothing stays."""
 
 from __future__ import annotations
 

@@ -10,7 +10,6 @@ states.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,13 +18,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wayeb_py.compiler.patterns import CompiledPatterns, Listener, StreamPart
+from wayeb_py.compiler.patterns import CompiledPatterns, Listener
 from wayeb_py.compiler.streams import no_such_stream, quoted, stream_fingerprint
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.arrival.event_slice import EventSlice
 from wayeb_py.engine.arrival.input_tables import as_batches
 from wayeb_py.engine.entity_recogniser import Aside, EntityRecogniser
 from wayeb_py.engine.operator import ClockOperator, Operator, StreamOperator
+from wayeb_py.engine.parts_of_files import parts_of, watched_by_clock
 from wayeb_py.engine.rows.detection_schema import DetectionSchema
 from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.engine.rows.joined_schema import fit, join_schemas
@@ -89,12 +89,12 @@ class Recogniser:
         self._on_detection, self._on_episode = on_detection, on_episode
         self._listeners: Mapping[str, Sequence[Listener]] = patterns.listeners if listens else {}
         episodes = episodes or on_episode is not None
-        parts = patterns.by_stream if whole is None else _parts_of(whole, patterns, counted)
+        parts = patterns.by_stream if whole is None else parts_of(whole, patterns, counted)
         self._counted = frozenset(parts if counted is None else counted)
         self._aside_elsewhere: Aside = []
         orders = {name: order if isinstance(order, str) else order.get(name, "arrival") for name in parts}
         accounted = {name: part for name, part in parts.items() if name in self._counted}
-        watched = {} if whole is None else _watched(whole, accounted, orders)
+        watched = {} if whole is None else watched_by_clock(whole, accounted, orders)
         is_clocked = bool(patterns.clocked or watched)
         self.counts_of = {name: Tally() for name in parts}  # by stream; the caller counts detections
         self._streams: dict[str, EntityRecogniser] = {
@@ -445,30 +445,6 @@ class Recogniser:
             for row in result.episodes().to_pylist():
                 self._on_episode(row)
         return result
-
-
-def _parts_of(
-    whole: CompiledPatterns, patterns: CompiledPatterns, counted: Collection[str] | None
-) -> dict[str, StreamPart]:
-    """What some of a file's patterns ask of the streams that they read, and of those that are counted here: there with
-    the columns that all of the file's patterns read."""
-    parts = dict(patterns.by_stream)
-    for name, part in whole.by_stream.items():
-        if counted is None or name in counted:
-            nothing = StreamPart(part.stream, whole.of_stream(part.stream).select(()), None, part.needs, (), None)
-            parts[name] = replace(parts[name], needs=part.needs) if name in parts else nothing
-    return {name: parts[name] for name in whole.by_stream if name in parts}
-
-
-def _watched(
-    whole: CompiledPatterns, parts: Mapping[str, StreamPart], orders: Mapping[str, Order]
-) -> dict[str, StreamPart]:
-    """Streams whose late events the clock sets aside for patterns of the file that are not run here."""
-    return {
-        name: part
-        for name, part in whole.by_stream.items()
-        if name in parts and orders[name] == "arrival" and part.clocked_needs and not parts[name].clocked_needs
-    }
 
 
 def _taken(patterns: CompiledPatterns, orders: Mapping[str, str]) -> dict[str, str]:
