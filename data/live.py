@@ -99,7 +99,11 @@ def main() -> int:
         print((asked.out / "said.ndjson").read_text()[-2000:], file=sys.stderr)
         return code or 1
     print(f"==> {len(heard):,} sentences in {took_s:.1f} s: {len(heard) / took_s:,.0f}/s sent")
-    print(f"    {ended['rows']:,} received, {ended['events']:,} recognised in {ended['batches']} batches")
+    n_waiting = ended["rows"] - ended["events"] - sum(ended["bad"].values())
+    print(
+        f"    {ended['rows']:,} received, {ended['events']:,} recognised in {ended['batches']} batches; {n_waiting:,}, "
+        "the last ones of each vessel, wait for what may still come before them (--lateness 10s)"
+    )
     print(f"    {sum(ended['detections'].values()):,} detections of {len(ended['detections'])} patterns and rules")
     for name, count in sorted(ended["detections"].items(), key=lambda one: -one[1])[:8]:
         print(f"      {count:6,}  {name}")

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import os
 import sys
+import uuid
 import warnings
 from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import pytest
 from hypothesis import settings as hypothesis_settings
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
     from tests.cli.ended_command import Wayeb
     from tests.view.browser import Browser
+    from tools.azure_server import AzureServer
+    from tools.gcs_server import GcsServer
+    from tools.hdfs.cluster import HdfsCluster
     from tools.kafka.broker import Broker
     from tools.s3_server import S3Server
     from wayeb_py.files.stores import StorePath
@@ -89,7 +93,7 @@ def _group(item: pytest.Item) -> str | None:
         return "broker"
     if "spark" in shared:
         return "streams" if any(folder in item.path.parents for folder in STREAMS) else "batches"
-    if "s3_server" in shared:
+    if shared & {"s3_server", "gcs_server", "azure_server", "hdfs_cluster", "any_store"}:
         return "stores"
     return "browser" if "browser" in shared else None
 
@@ -232,6 +236,74 @@ def bucket(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> StorePath:
     for name, value in s3_server.environment.items():
         monkeypatch.setenv(name, value)
     return StorePath.parse(f"s3://{s3_server.make_bucket()}")
+
+
+@pytest.fixture(scope="session")
+def hdfs_cluster() -> Iterator[HdfsCluster]:
+    """A real HDFS; where it cannot be fetched its tests are skipped."""
+    from tools.hdfs.cluster import HdfsCluster, hdfs_jars
+    from wayeb_py.parallel.spark.jars import MissingJarsError
+
+    try:
+        hdfs_jars()
+    except MissingJarsError as error:
+        pytest.skip(f"no HDFS here: {error}")
+    with HdfsCluster() as running:
+        yield running
+
+
+@pytest.fixture
+def hdfs(hdfs_cluster: HdfsCluster) -> StorePath:
+    """An empty folder of the HDFS."""
+    from wayeb_py.files.stores import StorePath
+
+    return StorePath.parse(f"{hdfs_cluster.address}/{uuid.uuid4().hex}")
+
+
+@pytest.fixture(scope="session")
+def gcs_server() -> Iterator[GcsServer]:
+    from tools.gcs_server import GcsServer
+
+    with GcsServer() as running:
+        yield running
+
+
+@pytest.fixture
+def gs_bucket(gcs_server: GcsServer, monkeypatch: pytest.MonkeyPatch) -> StorePath:
+    """An empty bucket of Google's store, with the environment in which it can be reached."""
+    from wayeb_py.files.stores import StorePath
+
+    for name, value in gcs_server.environment.items():
+        monkeypatch.setenv(name, value)
+    return StorePath.parse(f"gs://{gcs_server.make_bucket()}")
+
+
+@pytest.fixture(scope="session")
+def azure_server() -> Iterator[AzureServer]:
+    """An emulator of Azure's store, which takes npm half a minute to fetch; without npm its tests are skipped."""
+    from tools.azure_server import AzureServer, fetch_azurite
+
+    program = fetch_azurite()
+    if program is None:
+        pytest.skip("no npm here, which fetches the emulator of Azure's store")
+    with AzureServer(program) as running:
+        yield running
+
+
+@pytest.fixture
+def container(azure_server: AzureServer, monkeypatch: pytest.MonkeyPatch) -> StorePath:
+    """An empty container of Azure's store, with the environment in which it can be reached."""
+    from wayeb_py.files.stores import StorePath
+
+    for name, value in azure_server.environment.items():
+        monkeypatch.setenv(name, value)
+    return StorePath.parse(azure_server.make_container())
+
+
+@pytest.fixture(params=["bucket", "gs_bucket", "hdfs", pytest.param("container", marks=pytest.mark.soak)])
+def any_store(request: pytest.FixtureRequest) -> StorePath:
+    """An empty place in each of the stores in turn; Azure's in the long tests."""
+    return cast("StorePath", request.getfixturevalue(request.param))
 
 
 @pytest.fixture

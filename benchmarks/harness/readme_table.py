@@ -19,7 +19,7 @@ README = REPOSITORY / "README.md"
 BEGIN = "<!-- from here: `wayeb bench readme` -->"
 END = "<!-- to here: `wayeb bench readme` -->"
 RATE = "million events/s"
-ALONE = {"batch_size": "1"}
+ITSELF = "an event by itself as"
 CALM = {"scheme": "source", "rate": "10,000/s"}
 BY_TREE, AT_ONCE = "speed over the tree, one by one", "tree, all at once"
 SAVED = "processor time saved over window functions"
@@ -106,8 +106,11 @@ LINES: dict[str, dict[str, Measured]] = {
         "compiling 1,000 patterns": bound("compiling 1,000 patterns"),
     },
     "latency": {
-        "an event by itself, in process, from offered to detected: median": row("ms", "ms", **ALONE, quantile="p50"),
-        "the same, 99 of 100": row("ms", "ms", **ALONE, quantile="p99"),
+        "an event by itself, in process, six patterns, from a dict to its detection: median": number(
+            f"{ITSELF} a row, median", "us"
+        ),
+        "the same from a line of JSON": number(f"{ITSELF} a line, median", "us"),
+        "the same from arrays": number(f"{ITSELF} arrays, median", "us"),
     },
     "start_up": {"process start to first detection": bound("process start to first detection")},
     "resident_memory": {"resident memory for 20 million events": bound("peak resident memory")},
@@ -121,6 +124,31 @@ LINES: dict[str, dict[str, Measured]] = {
         "the same, `near`": row(BY_TREE, "×", lookup="near", way=AT_ONCE),
     },
     "maritime": {"six maritime patterns from Parquet, speed over merely reading": bound("speed over merely reading")},
+    "pairs": {
+        "three patterns over pairs of 5,000 vessels, one core": bound("three patterns over pairs"),
+        "their speed over a range join in DuckDB": bound("three patterns over DuckDB, range join"),
+    },
+    "micro_rules": {
+        "nineteen benchmarks of rules, one core: time of CLIPS over ours, geometric mean": bound(
+            "CLIPS over ours, 1 core, geometric mean"
+        ),
+    },
+    "measures": {
+        "patterns that measure, time over recognition alone": bound("measures over recognition alone"),
+        "patterns that name events, the same": bound("named events over recognition alone"),
+    },
+    "live_lines": {
+        "live, 100,000 lines/s over TCP, six patterns, one core, from line to line out: 99 of 100": bound(
+            "p99 at 100,000 lines/s over TCP"
+        ),
+        "its resident memory": bound("resident memory"),
+    },
+    "live_feed": {
+        "live, the highest level at twice the capacity: its 99 of 100 over those unloaded": bound(
+            "ours, shedding, p99 of the highest level"
+        ),
+        "those of Flink over ours": bound("Flink's p99 of the highest class"),
+    },
     "spark_batch": {
         "Spark, scheme `source`, speed over one process with as many threads": bound("speed of the source scheme"),
         "Spark, scheme `partition`, processor time of window functions over ours, 6 patterns": bound(f"{SAVED}, 6"),
@@ -132,6 +160,12 @@ LINES: dict[str, dict[str, Measured]] = {
     "stream_latency": {
         "a stream on Spark, 10,000 events/s, from offered to detected: median": row("ms", "ms", **CALM, quantile="p50"),
         "the same on Spark, 99 of 100": row("ms", "ms", **CALM, quantile="p99"),
+    },
+    "spark_several": {
+        "Spark, three patterns over pairs as a batch, speed over one process": bound(
+            "speed of a batch over one process"
+        ),
+        "the same as a stream, two cores": bound("a stream of pairs"),
     },
     "ports_replayed": {
         "220 ports, a coast replayed on two cores until it lags": number(

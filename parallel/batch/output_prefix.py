@@ -1,7 +1,7 @@
 """Part files become an output in a store that counts as a whole or not at all: a manifest lists its parts.
 
     OUT/_unfinished-RUN/part-…   tasks put their parts here, where readers do not look
-    OUT/part-…                   the store copies the parts of finished tasks, under names that no other run uses
+    OUT/part-…                   the store moves the parts of finished tasks here, under names that no other run uses
     OUT/_wayeb.json              one put replaces the manifest: from then on the output is the new one
 
 A store cannot rename a folder, nor two objects at once; one put is all that it does in one step. The manifest is that
@@ -46,7 +46,7 @@ class OutputPrefix:
     def commit(self, parts: dict[str, int], record: dict[str, Any]) -> None:
         """Makes these parts, and no others, the output."""
         for name in parts:
-            (self.staging / name).copy_to(self.path / name)
+            (self.staging / name).move_to(self.path / name)
         manifest = {"parts": dict(sorted(parts.items())), **record}
         text = json.dumps(manifest, indent=2, ensure_ascii=False, default=str) + "\n"
         write_whole(self.path / MANIFEST, text.encode())
@@ -57,8 +57,7 @@ class OutputPrefix:
 
     def discard(self) -> None:
         """Leaves nothing behind; after `commit` there is nothing to discard."""
-        for path, _ in list(self.staging.below()):
-            path.unlink(missing_ok=True)
+        self.staging.remove_folder()
 
     def _refuse_others(self) -> None:
         """An output is replaced only if it is one of ours, or what a killed run left."""

@@ -11,6 +11,7 @@ from collections.abc import Container, Iterator
 from contextlib import suppress
 
 from wayeb_py.files.discover import told_by_name
+from wayeb_py.files.stores import StorePath
 
 _TEMPORARY = (".tmp", ".temp", ".part", ".partial", ".crdownload", ".inprogress", ".swp", "~")
 
@@ -26,10 +27,21 @@ def event_files(folder: str, below: str, seen: Container[str]) -> Iterator[tuple
                 yield from event_files(entry.path, path + os.sep, seen)
 
 
+def event_objects(folder: StorePath) -> Iterator[tuple[str, int]]:
+    """The event files of a folder in a store, by their paths below it, with their bytes."""
+    for file, n_bytes in folder.below():
+        path = file.key.relative_to(folder.key)
+        if _is_event_name(path.name) and not any(part.startswith(("_", ".")) for part in path.parts[:-1]):
+            yield str(path), n_bytes
+
+
 def _is_event_file(entry: os.DirEntry[str]) -> bool:
-    name = entry.name
+    return _is_event_name(entry.name) and not _is_folder(entry)
+
+
+def _is_event_name(name: str) -> bool:
     is_other = name.startswith(("_", ".")) or name.lower().endswith(_TEMPORARY) or name.endswith(".aside.ndjson")
-    return not is_other and told_by_name(name)[0] is not None and not _is_folder(entry)
+    return not is_other and told_by_name(name)[0] is not None
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

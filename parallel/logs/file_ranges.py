@@ -3,6 +3,7 @@
     Parquet, Arrow     the whole file is one range, once its footer is there
     NDJSON, CSV        whole lines, a few megabytes a range; lines that are added later are ranges of their own
     …, compressed      the whole file is one range, once nothing has been added to it for a while
+    in a store         the whole object is one range, whatever its format
 
 A range has a mark, a digest of a few kilobytes at its file's beginning and before its end: a stream does not continue
 in a file that another has replaced, whatever its size. (*Not taken*: the inode, which a copy of a folder does not
@@ -19,12 +20,12 @@ import hashlib
 import os
 import stat as kinds_of_files
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from wayeb_py.errors import DataError
 from wayeb_py.files.discover import EventFile, require_file
@@ -32,7 +33,9 @@ from wayeb_py.files.formats import lines as texts
 from wayeb_py.files.formats.delimited import carriage_returns
 from wayeb_py.files.formats.lines import LineBlock, is_wide, last_row_end, long_line, read_lines, row_ends, wide_text
 from wayeb_py.files.formats.ndjson import read_objects
-from wayeb_py.files.formats.unreadable import DECODING_ERRORS, unreadable_file
+from wayeb_py.files.formats.parquet import open_parquet
+from wayeb_py.files.formats.unreadable import DECODING_ERRORS, is_of_the_system, unreadable_file
+from wayeb_py.files.stores import is_address, open_input
 
 RANGE_BYTES = 8 << 20  # of text: reading resumes in the middle of a range by skipping its first lines
 QUIET_S = 2.0  # a compressed file, or a last line that is an object without a line end, is whole after this long
@@ -93,6 +96,26 @@ class FileLook:
         return FileRange(self.partition, self.path, start, at, 1, line, n_bytes, fault, mtime_ns=mtime_ns)
 
 
+def object_range(file: EventFile, partition: str, path: str, start: int) -> FileRange:
+    """An object of a store as one range: it is there whole, so one that cannot be read is one bad row at once.
+
+    What the store itself does not give raises DataError: that is no fault of the object's.
+    """
+    fault, n_rows, mark = name_fault(path), 1, ""
+    if fault is None:
+        try:
+            with _reading(file):
+                n_rows, mark = _count_rows(file), _mark(file.path, file.n_bytes)
+                _require_rows(file, n_rows)
+        except Unfinished as reason:
+            cause = reason.__cause__
+            told = cause if isinstance(cause, DataError) else DataError(str(reason), file.path)
+            if is_of_the_system(told, told.__cause__ or cause):
+                raise told from cause
+            fault, n_rows = str(reason), 1
+    return FileRange(partition, path, start, 0, n_rows, 1, file.n_bytes, fault, mark)
+
+
 def look_at(look: FileLook) -> list[FileRange]:
     """The ranges of a file that are there and new to the log.
 
@@ -125,22 +148,33 @@ def _look_anew(look: FileLook) -> list[FileRange]:
     fault = name_fault(look.path) or _kind_fault(file.path, stat)
     if fault is not None:
         return [look.faulty(fault)]
-    try:
+    with _reading(file):
         if is_growing(file):
             return list(_find_lines(look, None))
         if file.format in ("csv", "ndjson") and look.quiet_s < QUIET_S:
             raise StillGrowing
         n_rows, mark = _count_rows(file), _mark(file.path, stat.st_size)
+    _require_rows(file, n_rows)
+    size, mtime_ns = stat.st_size, stat.st_mtime_ns
+    return [FileRange(look.partition, look.path, look.start, 0, n_rows, 1, size, mark=mark, mtime_ns=mtime_ns)]
+
+
+@contextmanager
+def _reading(file: EventFile) -> Iterator[None]:
+    """Makes Unfinished of what says that a file cannot be read."""
+    try:
+        yield
     except FileNotFoundError:
         raise
     except DataError as error:
         raise Unfinished(error.message) from error
     except DECODING_ERRORS as error:
         raise Unfinished(unreadable_file(file, error).message) from error
+
+
+def _require_rows(file: EventFile, n_rows: int) -> None:
     if not 0 <= n_rows <= MOST_ROWS:
         raise Unfinished(f"cannot be read as {file.format}: it says that it has {n_rows:,} rows")
-    size, mtime_ns = stat.st_size, stat.st_mtime_ns
-    return [FileRange(look.partition, look.path, look.start, 0, n_rows, 1, size, mark=mark, mtime_ns=mtime_ns)]
 
 
 def name_fault(path: str) -> str | None:
@@ -171,7 +205,7 @@ def _kind_fault(path: str, stat: os.stat_result) -> str | None:
 
 def _count_rows(file: EventFile) -> int:
     if file.format == "parquet":
-        with pq.ParquetFile(file.path) as opened:
+        with open_parquet(file.path) as opened:
             metadata = opened.metadata
             groups = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
             if sum(groups) != metadata.num_rows or any(n_rows < 0 for n_rows in groups):
@@ -184,7 +218,7 @@ def _count_rows(file: EventFile) -> int:
 
 def is_growing(file: EventFile) -> bool:
     """Whether lines may be added to the file."""
-    return file.format in ("csv", "ndjson") and file.compression is None
+    return file.format in ("csv", "ndjson") and file.compression is None and not is_address(file.path)
 
 
 def refuse_other(file: EventFile, file_range: FileRange, n_bytes: int) -> None:
@@ -201,7 +235,7 @@ def refuse_other(file: EventFile, file_range: FileRange, n_bytes: int) -> None:
 
 def _mark(path: str, n_bytes: int) -> str:
     """An identifier of the first bytes of a file: a digest of where they begin and end."""
-    with open(path, "rb") as source:
+    with open_input(path) as source:
         begin = source.read(min(MARKED_BYTES, n_bytes))
         source.seek(max(0, n_bytes - MARKED_BYTES))
         end = source.read(min(MARKED_BYTES, n_bytes))
@@ -313,9 +347,9 @@ def unpacked(file: EventFile) -> Iterator[LineBlock]:
 
 def arrow_batches(file: EventFile) -> Iterator[pa.RecordBatch]:
     """The record batches of an Arrow file or stream."""
-    with open(file.path, "rb") as head:
+    with open_input(file.path) as head:
         is_stream = not head.read(6).startswith(b"ARROW1")
-    with pa.memory_map(file.path) as source:
+    with open_input(file.path) if is_address(file.path) else pa.memory_map(file.path) as source:
         if is_stream:
             yield from pa.ipc.open_stream(source)
         else:

@@ -16,7 +16,6 @@ mended.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
@@ -47,6 +46,7 @@ from wayeb_py.files.formats.ndjson import parse_lines
 from wayeb_py.files.formats.parquet import open_parquet, refuse_bomb, sound_batches, two_columns, wanted_leaves
 from wayeb_py.files.formats.unreadable import DECODING_ERRORS, is_of_the_system, require_sound, unreadable_file
 from wayeb_py.files.projection import Wanted, WantedColumn
+from wayeb_py.files.stores import is_address, is_missing, located, size_of
 from wayeb_py.parallel.logs.file_ranges import FileRange, arrow_batches, read_bytes, refuse_other, rows_of, unpacked
 
 BATCH_ROWS = 1 << 20
@@ -65,8 +65,10 @@ def read_range(
         return
     selection = Selection(wanted, schema, TimeRange(), BATCH_ROWS)
     try:
-        refuse_other(file, file_range, os.stat(file.path).st_size)
-    except FileNotFoundError:
+        refuse_other(file, file_range, size_of(located(file.path)))
+    except (FileNotFoundError, DataError) as error:
+        if isinstance(error, DataError) and not is_missing(error):
+            raise
         raise DataError(
             "a file of the stream is gone before it was read", file.path,
             hint="put it back, or begin anew: --restart beginning, or --restart now",
@@ -98,7 +100,7 @@ def _read_text(file_range: FileRange, file: EventFile, first: int, end: int, sel
         if first == 0 and file_range.first_line <= 2:
             yield bad_file(file, error.row, error.message)
         return
-    if file.compression is None:
+    if file.compression is None and not is_address(file.path):
         blocks = iter(
             [
                 LineBlock(

@@ -87,8 +87,13 @@ _loading = threading.Lock()
 class FolderLog(Log):
     """The files of a folder as a log; `journal` is a file of our own that the driver writes and all processes read."""
 
-    def __init__(self, folder: str | os.PathLike[str], journal: str | os.PathLike[str], clock: Clock = SYSTEM) -> None:
-        self.folder, self.journal, self._clock = Path(folder).absolute(), Path(journal).absolute(), clock
+    folder: Location
+
+    def __init__(
+        self, folder: str | os.PathLike[str] | StorePath, journal: str | os.PathLike[str], clock: Clock = SYSTEM
+    ) -> None:
+        self.folder = folder if isinstance(folder, StorePath) else Path(folder).absolute()
+        self.journal, self._clock = Path(journal).absolute(), clock
         self._elsewhere: StorePath | None = None  # where a task on another machine reads the journal
         self._waited: dict[str, _Waited] = {}  # by path: files with content that is not taken
         self._look = 0
@@ -100,10 +105,10 @@ class FolderLog(Log):
     def name(self) -> str:
         return f"folder:{self.folder}"
 
-    def __getstate__(self) -> tuple[Path, Path]:
+    def __getstate__(self) -> tuple[Location, Path]:
         return self.folder, self.journal
 
-    def __setstate__(self, state: tuple[Path, Path]) -> None:
+    def __setstate__(self, state: tuple[Location, Path]) -> None:
         self.__init__(*state)  # type: ignore[misc]
 
     @property
@@ -111,7 +116,7 @@ class FolderLog(Log):
         return (self.journal,)
 
     def with_files_in(self, folder: StorePath) -> FolderLog:
-        log = FolderLog(self.folder, self.journal, self._clock)
+        log = type(self)(self.folder, self.journal, self._clock)
         log._elsewhere = folder / self.journal.name
         return log
 
@@ -339,7 +344,7 @@ class FolderLog(Log):
         found: list[FileRange] = []
         held: set[str] = set()  # partitions in which an unfinished file has to come first
         for path, inode, stat in self._due():
-            file, partition = self._file(path), _partition_of(path)
+            file, partition = self._file(path), partition_of(path)
             if partition in held:
                 self._wait_for(path, stat)
                 continue
@@ -441,6 +446,7 @@ def _has_key_and_time(opened: OpenedFile, wanted: Wanted) -> bool:
     )
 
 
-def _partition_of(path: str) -> str:
+def partition_of(path: str) -> str:
+    """The partition of a file, by its path below the folder."""
     first, separator, _ = path.partition(os.sep)
     return first if separator and first.startswith("part=") and name_fault(first) is None else ""

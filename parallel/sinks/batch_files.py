@@ -27,14 +27,12 @@ def last_batch(folder: Path, stem: str, stream_id: str) -> int:
 
 
 def put_away_in_store(folder: StorePath, stem: str, stream_id: str, after: int) -> StorePath | None:
-    """The same in a store, which has no renames: each file is copied, and then removed. A start that dies in between
-    does it again."""
+    """The same in a store, file by file. A start that dies in between does it again."""
     paths = [path for path, _ in folder.below() if path.parent == folder]
     later = [path for path in paths if (batch := batch_of(path, stem, stream_id)) is not None and batch > after]
     place = folder / _superseded()
     for path in later:
-        path.copy_to(place / path.name)
-        path.unlink(missing_ok=True)
+        path.move_to(place / path.name)
     return place if later else None
 
 

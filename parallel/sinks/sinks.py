@@ -18,7 +18,7 @@ from typing import IO, Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from wayeb_py.engine.rows.detection_id import DETECTION_ID
+from wayeb_py.engine.rows.detection_id import DETECTION_ID, apart_from
 from wayeb_py.engine.rows.few_detections import FewDetections
 from wayeb_py.errors import DataError
 from wayeb_py.files.output.table_text import objects_of_values, render_objects
@@ -62,8 +62,9 @@ class Batch:
 
     def tables(self) -> Iterator[pa.Table]:
         """What was found, in parts that fit in memory."""
+        known: set[str] = set()  # ids of matches: tasks number alike ones each by itself
         for part in self.parts:
-            yield part()
+            yield part() if len(self.parts) < 2 else apart_from(part(), known)
 
     def objects(self) -> Iterator[tuple[list[str], list[bytes]]]:
         """The ids of what was found, and each as a JSON object, in parts that fit in memory."""

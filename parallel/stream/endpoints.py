@@ -13,10 +13,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.stores import Location, StorePath, located
+from wayeb_py.files.stores import Location, StorePath, is_store, located
+from wayeb_py.files.stores import is_address as is_stored
 from wayeb_py.files.tables import is_table
 from wayeb_py.parallel.logs.back_pressure import Capacity
 from wayeb_py.parallel.logs.log import Log
@@ -192,10 +193,12 @@ def open_log(
         store_events(source.removeprefix(REPLAY).split(","), wanted, folder, partitions or 1)
         return ReplayLog(folder, speed, capacity)
     path = Path(source.removeprefix(FOLDER))
-    if not is_table(source) and not path.is_dir():
+    stored = stored_folder(source)
+    if stored is None and not is_table(source) and not path.is_dir():
         raise DataError(
             f"`{source.removeprefix(FOLDER)}` is not a folder",
-            hint="name a folder, a table (delta:PATH), kafka://HOST:PORT/TOPIC, replay:PATH with a data set, or with "
+            hint="name a folder, here or in a store (s3://BUCKET/FOLDER), a table (delta:PATH), "
+            "kafka://HOST:PORT/TOPIC, replay:PATH with a data set, or with "
             "--engine local what is received: -, tcp://HOST:PORT, nmea+udp://HOST:PORT, mqtt://HOST/TOPIC",
         )
     journal = checkpoint.journal.with_stem(f"{checkpoint.journal.stem}-{number}") if number else checkpoint.journal
@@ -205,9 +208,22 @@ def open_log(
         from wayeb_py.parallel.logs.table import TableLog  # for start-up time
 
         return TableLog(source, journal)
+    if stored is not None:
+        from wayeb_py.parallel.logs.stored_folder import StoredFolderLog  # for start-up time
+
+        if not stored.exists() and not StorePath(stored.root, PurePosixPath()).exists():
+            raise DataError(f"there is no bucket `{stored.root.partition('://')[2]}` to read from", source)
+        return StoredFolderLog(stored, journal)
     from wayeb_py.parallel.logs.folder import FolderLog  # for start-up time
 
     return FolderLog(path, journal)
+
+
+def stored_folder(source: str) -> StorePath | None:
+    """The folder of a store that a `--source` names; None where it names something else."""
+    text = source.removeprefix(FOLDER)
+    scheme, separator, _ = text.partition("://")
+    return StorePath.parse(text) if separator and is_store(scheme) and is_stored(text) else None
 
 
 def open_sink(out: str, episodes: bool, say: Callable[[str], None] = lambda text: None) -> Sink:
@@ -269,6 +285,10 @@ def refuse_mixed_up(sources: Sequence[str], out: str, checkpoint: Location, asid
             )  # fmt: skip
         if source.startswith((PYTHON, "iceberg:")) or is_address(source):
             continue
+        stored = stored_folder(source)
+        if stored is not None:
+            _refuse_inside(stored, {"--out": place, "--checkpoint": str(checkpoint)})
+            continue
         source = source.removeprefix("delta:")
         is_replay = source.startswith(REPLAY)
         for read in source.removeprefix(REPLAY).split(",") if is_replay else [source.removeprefix(FOLDER)]:
@@ -287,6 +307,21 @@ def refuse_mixed_up(sources: Sequence[str], out: str, checkpoint: Location, asid
         raise DataError(
             f"--out `{out}` is in the checkpoint: a restart would move it away", hint="name a folder elsewhere"
         )
+
+
+def _refuse_inside(source: StorePath, places: Mapping[str, str]) -> None:
+    """Raises DataError where objects that a stream writes would be read as its events."""
+    for option, text in places.items():
+        place = stored_folder(text)
+        if place is not None and place.is_below(source) and not _is_hidden(place.key.relative_to(source.key)):
+            raise DataError(
+                f"{option} `{text}` is in the source `{source}`: its objects would be read as events",
+                hint="name a folder elsewhere, or one whose name begins with _, which is not read",
+            )
+
+
+def _is_hidden(path: PurePosixPath) -> bool:
+    return any(part.startswith(("_", ".")) for part in path.parts)
 
 
 def _refuse_same_topic(source: str, out: str) -> None:

@@ -50,7 +50,7 @@ from wayeb_py.parallel.stream.shard_operator import (
 from wayeb_py.parallel.stream.task_result import MOST_PARCEL_ROWS, task_counts, time_of_task
 from wayeb_py.parallel.wire import parcel
 from wayeb_py.parallel.wire.event_schemas import by_stream
-from wayeb_py.parallel.wire.keyed_rows import in_order, rule_and_table
+from wayeb_py.parallel.wire.keyed_rows import KeyedRule, in_order, rule_and_table
 from wayeb_py.parallel.wire.parcel import Parcel, pack, unpack
 from wayeb_py.parallel.wire.row_dealer import Told
 from wayeb_py.parallel.wire.shards import routes
@@ -76,11 +76,12 @@ def match_by_part(parcels: DataFrame, shards: ShardQuery) -> DataFrame:
 
     def step(_key: Any, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
         arrived = [Parcel(*row) for frame in frames for row in frame[parcel.SCHEMA.names].itertuples(index=False)]
-        if shards.overflow is None:
-            yield as_pandas(list(match(shards, arrived, state)))
-            return
-        rows = [shards.overflow.fetch(one, "rows") for one in arrived if one.split >= shards.n_shards]
         passing = [one for one in arrived if one.split < shards.n_shards]
+        rows = [one for one in arrived if one.split >= shards.n_shards]
+        if shards.overflow is None:
+            yield as_pandas([*passing, *match(shards, rows, state)])
+            return
+        rows = [shards.overflow.fetch(one, "rows") for one in rows]
         yield as_pandas([*passing, *shards.overflow.sort_out(match(shards, rows, state))])
 
     return routed.groupBy(ROUTE).applyInPandasWithState(
@@ -93,14 +94,15 @@ def match_by_part(parcels: DataFrame, shards: ShardQuery) -> DataFrame:
 
 
 def match(shards: ShardQuery, arrived: list[Parcel], state: GroupState) -> Iterator[Parcel]:
-    """The matches of a part in what has arrived; passes its state on after the last parcel."""
+    """The matches of a part in the rows that have arrived; passes its state on after the last parcel."""
     told = next((Told.from_json(one.payload) for one in arrived if one.kind == "reached"), None)
     if told is None:  # no rule meets by a key, or nothing but what shards have found takes this route
-        yield from arrived
         return
     began_s = SYSTEM.wall_s()
     split = next(one.split for one in arrived if one.kind == "reached")
     before = state.get if state.exists else None
+    if before is not None and Epoch.from_json(json.loads(before[2])).version != told.before:
+        before = None  # no rule met here for a while: what was kept lacks the rows that came meanwhile
     order = shards.order(told.version)
     part = _part(shards, order, split, before, told.version)
     joined = schema_of_all(order.patterns, by_stream(order.patterns, order.schema))
@@ -141,13 +143,14 @@ def _part(
     is_same = before is not None and Epoch.from_json(epoch).version == version and epoch.get(TOKEN) == token
     if alive is not None and is_same:
         return alive
-    return RulePart(order, [rule.name for rule in order.keyed(shards.n_parts)], None if before is None else before[4])
+    return RulePart(order, order.keyed(shards.n_parts), None if before is None else before[4])
 
 
 class RulePart:
-    """The rules that are matched in a part, each with its own rows."""
+    """The rules that are matched in a part, each with its own rows. A rule whose key is another than before begins
+    without rows: those that it had lie in the parts of that key's values."""
 
-    def __init__(self, order: ShardPatterns, names: Sequence[str], saved: bytes | None) -> None:
+    def __init__(self, order: ShardPatterns, keyed: Sequence[KeyedRule], saved: bytes | None) -> None:
         patterns = order.patterns
         schemas = by_stream(patterns, order.schema)
         states = unpack_operators(saved) if saved else []
@@ -162,15 +165,17 @@ class RulePart:
         every = {rule.name for rule in patterns.meaning.rules}
         self._rules: dict[str, RuleOperator] = {}
         self.matched_s = 0.0  # what the rules took for the last rows
-        for name in names:
+        self._keys = {rule.name: str(rule.key) for rule in keyed}
+        for name, key in self._keys.items():
             # Streams that the rule does not read stay: times are counted in the finest unit of all.
             own = replace(patterns, hidden_rules=patterns.hidden_rules | (every - {name}))
-            self._rules[name] = RuleOperator(own, {}, elsewhere=every - {name})
+            self._rules[name] = operator = RuleOperator(own, {}, elsewhere=every - {name})
+            before = (one.data for one in states if (one.kind, one.fingerprint, one.stream) == (_RULE, name, key))
+            if data := next(before, b""):
+                # Before the types: those that were saved may lack columns that another rule reads now.
+                operator.restore(data)
             for stream, schema in schemas.items():
-                self._rules[name].bind(stream, schema, self._entities[stream])
-            data = next((one.data for one in states if one.kind == _RULE and one.fingerprint == name), b"")
-            if data:
-                self._rules[name].restore(data)
+                operator.bind(stream, schema, self._entities[stream])
 
     def take(self, parcels: Sequence[Parcel], told: Told) -> Iterator[tuple[DetectionSchema, Detections]]:
         """The matches that each rule finds now that the clock has passed a time, with the schema of each."""
@@ -212,5 +217,7 @@ class RulePart:
             for stream, own in self._entities.items()
             if len(own)
         ]
-        rules = [OperatorState(_RULE, name, operator.save()) for name, operator in self._rules.items()]
+        rules = [
+            OperatorState(_RULE, name, operator.save(), self._keys[name]) for name, operator in self._rules.items()
+        ]
         return pack_operators([*keys, *rules])

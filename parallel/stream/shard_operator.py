@@ -207,7 +207,7 @@ def step_shard(shards: ShardQuery, arrived: list[Parcel], state: GroupState) -> 
     for detections in recogniser.advance(was, now, clock_s):
         yield from result.take(detections)
     if dealer is not None:
-        yield from dealer.finish(now.version, ended=now.ended_at != was.ended_at)
+        yield from dealer.finish(now.version, was.version, ended=now.ended_at != was.ended_at)
     after = recogniser.snapshot()
     yield from result.finish(state_bytes=len(after.saved), **time_of_task("shards", began_s))
     failpoints.reach("shard:state")

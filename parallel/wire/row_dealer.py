@@ -21,22 +21,24 @@ GATHERED_ROWS = 1 << 18  # rows that a shard gathers before it packs them
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the first shard tells all parts of a batch: the version of the patterns, the time that the clock has passed,
-    and how far each stream reached where the input has ended."""
+    """What the first shard tells all parts of a batch: the version of the patterns, that of the batch before, the time
+    that the clock has passed, and how far each stream reached where the input has ended."""
 
     version: int
+    before: int
     passed_s: Fraction | None
     ended_s: Mapping[str, Fraction] | None = None
 
     def to_json(self) -> bytes:
         ended = None if self.ended_s is None else {name: str(time_s) for name, time_s in self.ended_s.items()}
-        return json.dumps([self.version, None if self.passed_s is None else str(self.passed_s), ended]).encode()
+        passed = None if self.passed_s is None else str(self.passed_s)
+        return json.dumps([self.version, self.before, passed, ended]).encode()
 
     @classmethod
     def from_json(cls, payload: bytes) -> Told:
-        version, passed_s, ended = json.loads(payload)
+        version, before, passed_s, ended = json.loads(payload)
         reached_s = None if ended is None else {name: Fraction(time_s) for name, time_s in ended.items()}
-        return cls(version, None if passed_s is None else Fraction(passed_s), reached_s)
+        return cls(version, before, None if passed_s is None else Fraction(passed_s), reached_s)
 
 
 class RowDealer:
@@ -62,12 +64,12 @@ class RowDealer:
         if self._n_rows >= GATHERED_ROWS:
             yield from self._pack()
 
-    def finish(self, version: int, *, ended: bool) -> Iterator[Parcel]:
+    def finish(self, version: int, before: int, *, ended: bool) -> Iterator[Parcel]:
         """The parcels of the rows that remain; the first shard says how far the clock is."""
         yield from self.deal()
         yield from self._pack()
         if self._shard == 0:
-            told = Told(version, self._rules.passed_s, self._rules.reached_s if ended else None)
+            told = Told(version, before, self._rules.passed_s, self._rules.reached_s if ended else None)
             for part in range(self._n_parts):
                 yield Parcel("reached", self._n_shards + part, 0, told.to_json())
 

@@ -226,6 +226,17 @@ def test_a_new_entity_in_the_middle_continues_in_order() -> None:
     assert [(row["entity"], row["ts"], row["y"]) for row in found] == [("p", 2, 2), ("new", 4, 4)]
 
 
+@pytest.mark.parametrize("most", [0, 32])
+def test_a_single_pattern_that_goes_run_by_run_sees_all_that_it_asks(most: int) -> None:
+    source = "stream s { key id time ts in s attr x number }\npattern A := (x = 5 or elapsed() < 2 s) within 3 events\n"
+    recogniser = wayeb_py.Recogniser(wayeb_py.compile(source, longest=True))
+    recogniser.feed([{"id": 1, "ts": 1, "x": 1.0}])
+    with at_most(most):
+        later = [{"id": 1, "ts": ts, "x": x} for ts, x in ((2, 1.0), (4, 1.0), (7, 5.0), (8, 1.0))]
+        found = [len(recogniser.feed([event])) for event in later]
+    assert found == [1, 0, 1, 1]
+
+
 def test_a_disorder_names_the_row_of_the_whole_batch() -> None:
     with pytest.raises(Disorder) as caught:
         simple().feed(events(("p", 5, "a", 1), ("q", 6, "a", 2), ("p", 4, "a", 3)))

@@ -20,10 +20,12 @@ from tests.cases import KEY, TIME
 from tests.engine.test_properties import SCHEMA, Scene, scenes
 from tests.strategies import ALL_ATOMS, PLAIN_ATOMS, examples
 from wayeb_py.clock import Clock
+from wayeb_py.engine.few.few_events import FewEvents
 from wayeb_py.engine.priority_levels.decisions import Decision, DecisionLog, Decisions, Made, StaleFound, made_of
 from wayeb_py.engine.priority_levels.leveled_recogniser import Left, LeveledRecogniser
 from wayeb_py.engine.priority_levels.slice_sizes import SliceSizes
 from wayeb_py.engine.recogniser import Recogniser
+from wayeb_py.engine.rows.detection_id import with_ids
 from wayeb_py.errors import DataError
 
 Row = tuple[Any, ...]
@@ -55,7 +57,7 @@ def with_clauses(source: str, clauses: list[str]) -> str:
 
 
 def rows_of(left: list[Left]) -> list[Row]:
-    names = ("pattern", "entity", "ts", "seq", "start_seq")
+    names = ("pattern", "entity", "ts", "seq", "start_seq", "start_ts")
     return [tuple(row[name] for name in names) for one in left for row in one.found.to_pylist()]
 
 
@@ -87,7 +89,9 @@ def test_priorities_change_nothing_that_is_detected(scene: Scene, data: st.DataO
     hand = Hand()
     recogniser = LeveledRecogniser(wayeb_py.compile(source, longest=scene.longest), clock=hand.clock)
     left, decisions = run(recogniser, scene, data.draw, hand)
-    expected = [(one.pattern, one.entity, one.ts, one.seq, one.start_seq) for one in scene.answer().detections]
+    expected = [
+        (one.pattern, one.entity, one.ts, one.seq, one.start_seq, one.start_ts) for one in scene.answer().detections
+    ]
     assert sorted(rows_of(left), key=repr) == sorted(expected, key=repr)
     assert decisions == []
     assert all(tally.done == tally.arrived and tally.waiting == 0 for tally in recogniser.tallies.values())
@@ -130,7 +134,10 @@ def test_a_word_begins_anew_behind_what_was_shed(scene: Scene, data: st.DataObje
     # This is what `prev`, `held` and `elapsed()` mean after a gap: nothing lies before the first event.
     scene = in_order(scene)
     left, shed = shed_run(scene, data)
-    expected = [(d.pattern, str(d.entity)[0], d.ts, d.seq, d.start_seq) for d in cut(scene, shed).answer().detections]
+    expected = [
+        (d.pattern, str(d.entity)[0], d.ts, d.seq, d.start_seq, d.start_ts)
+        for d in cut(scene, shed).answer().detections
+    ]
     assert sorted(rows_of(left), key=repr) == sorted(expected, key=repr)
 
 
@@ -140,7 +147,10 @@ def test_what_changes_nothing_is_no_gap(scene: Scene, data: st.DataObject) -> No
     # Everything that was not shed has been recognised, also what was passed over because it changes nothing.
     scene = in_order(replace(scene, forget_after_s=None))
     left, shed = shed_run(scene, data)
-    expected = [(d.pattern, str(d.entity)[0], d.ts, d.seq, d.start_seq) for d in cut(scene, shed).answer().detections]
+    expected = [
+        (d.pattern, str(d.entity)[0], d.ts, d.seq, d.start_seq, d.start_ts)
+        for d in cut(scene, shed).answer().detections
+    ]
     assert sorted(rows_of(left), key=repr) == sorted(expected, key=repr)
 
 
@@ -161,6 +171,60 @@ def test_an_event_that_changes_nothing_is_passed_over_before_any_is_shed() -> No
     assert found == [(1, 4, 2, 0), (2, 6, 3, 2)]
     tally = recogniser.tallies["normal"]
     assert (tally.done, tally.shed, tally.waiting) == (8, 1, 0)
+
+
+@pytest.mark.parametrize("by_columns", [True, False])
+def test_a_match_begins_when_an_event_that_was_passed_over_came(by_columns: bool) -> None:
+    # After two ones a further one changes nothing, and yet the match begins at one of these.
+    source = STREAM + "pattern A := (x = 1) ; (x = 1) ; (x = 2) within 5 s shed after 1 s\n"
+    hand = Hand()
+    recogniser = LeveledRecogniser(wayeb_py.compile(source), clock=hand.clock)
+    recogniser.arrive(events((1, 0, 1.0), (1, 1, 1.0)))
+    recogniser.work()
+    passed_over, patience = events((1, 98, 1.0), (1, 99, 1.0), (1, 100, 1.0)), 5
+    with patch.object(FewEvents, "skips", by_columns):
+        recogniser.arrive(passed_over)
+        hand.pass_time(patience)
+        assert cast(Left, recogniser.work()).decisions == ()
+    recogniser.arrive(events((1, 101, 2.0)))
+    assert rows_of([cast(Left, recogniser.work())]) == [("A", 1, 101, 5, 3, 99)]
+
+
+@pytest.mark.parametrize("first", [0.0, -7.5])
+def test_seconds_with_fractions_wait_as_they_are(first: float) -> None:
+    source = STREAM + "pattern A := (x = 1) ; (x = 1 and elapsed() < 1 s)\n"
+    patterns, table = wayeb_py.compile(source), {"id": [1] * 6, "x": [1.0] * 6}
+    times = [first, first + 0.5, first + 4, first + 4.75, first + 6, first + 8]
+    events_ = pa.table({**table, "ts": times})
+    recogniser, left = LeveledRecogniser(patterns), []
+    for number in range(len(events_)):
+        recogniser.arrive(events_.slice(number, 1))
+        left.append(cast(Left, recogniser.work()))
+    alone = Recogniser(patterns).feed(events_).to_arrow().to_pylist()
+    assert rows_of(left) == [(row["pattern"], row["entity"], row["ts"], row["seq"], row["start_seq"], row["start_ts"])
+                             for row in alone] != []  # fmt: skip
+
+
+def test_what_lanes_of_different_streams_find_has_one_schema_and_the_ids_of_the_whole_file() -> None:
+    source = (
+        "stream s { key id time ts in s attr x number }\nstream r { key track time t attr x number }\n"
+        "pattern A on s := (x > 1) emit x priority high\npattern B on r := (x > 1) emit x priority low\n"
+    )
+    patterns = wayeb_py.compile(source)
+    at = pa.array([2_000, 3_000], pa.timestamp("ms", "UTC"))
+    tables = {
+        "s": pa.table({"id": [7, 8], "ts": [1, 2], "x": [2, 3]}),
+        "r": pa.table({"track": ["p", "q"], "t": at, "x": [2.5, 3.5]}),
+    }
+    expected = with_ids(patterns.recognise(tables).to_arrow())
+    recogniser = LeveledRecogniser(patterns)
+    for name, own in zip(tables, recogniser.recognisers, strict=True):
+        own.bind(tables[name].schema, name)
+    for name, table in tables.items():
+        recogniser.arrive(table, name)
+    found = pa.concat_tables([left.found for left in recogniser.finish() if left.found.num_rows])
+    assert found.schema == expected.schema
+    assert sorted(found.to_pylist(), key=repr) == sorted(expected.to_pylist(), key=repr)
 
 
 @settings(max_examples=examples(25))
@@ -339,6 +403,41 @@ def test_a_rule_is_valid_from_its_earliest_member_on() -> None:
     recogniser.arrive(events((1, 100, 1.0), (2, 105, 1.0), (1, 107, -1.0), (2, 108, -1.0)))
     rows = [row for one in recogniser.finish() for row in one.found.to_pylist() if row["pattern"] == "R"]
     assert sorted((row["start_ts"], row["stale"]) for row in rows) == [(100, True), (105, False)]
+
+
+def test_events_whose_columns_have_other_types_wait_side_by_side() -> None:
+    source = 'stream s { key id time ts in s attr k text attr x number }\npattern A := (k = "a") ; (x > 1) emit x\n'
+    recogniser = LeveledRecogniser(wayeb_py.compile(source))
+    table = pa.table({"id": [1] * 6, "ts": range(6), "k": ["a", "b"] * 3, "x": [0.0, 2.0] * 3})
+    encoded = table.set_column(2, "k", table["k"].dictionary_encode())
+    for some in (table.slice(0, 1), encoded.slice(1, 2), table.slice(3, 1), [{"id": 1, "ts": 4, "k": "a", "x": None}]):
+        recogniser.arrive(some)
+    recogniser.arrive(encoded.slice(5))
+    found = [(row["ts"], row["x"]) for left in recogniser.finish() for row in left.found.to_pylist()]
+    assert found == [(1, 2.0), (3, 2.0), (5, 2.0)]
+
+
+@pytest.mark.parametrize("n", [100, 3_000])
+def test_events_that_are_read_again_and_were_taken_are_passed(n: int) -> None:
+    # A start reads from the first event that waits in its batch; this lane was further.
+    recogniser = LeveledRecogniser(wayeb_py.compile(STREAM + "pattern A := (x > 0) emit x\n"))
+    rows = pa.Table.from_pylist(events(*((1, 7, float(number)) for number in range(n + 1))))
+    recogniser.recognisers[0].feed(rows.slice(0, n - 50))
+    recogniser.source("s", "s").at[0] = n - 50
+    recogniser.arrive(rows.slice(0, n))
+    recogniser.arrive(rows.slice(n))
+    found = [row["x"] for left in recogniser.finish() for row in left.found.to_pylist()]
+    assert found == [float(number) for number in range(n - 50, n + 1)]
+
+
+def test_events_that_were_taken_are_not_kept_though_others_always_wait() -> None:
+    source = STREAM.replace("{", "{ replace") + "pattern A := (x > 0)\n"
+    recogniser = LeveledRecogniser(wayeb_py.compile(source))
+    for ts in range(3_000):
+        recogniser.arrive(events((2 * ts, ts, 1.0), (2 * ts + 1, ts, 1.0)))
+        recogniser.work_until(0, "s", 2 * ts + 1)
+    assert not recogniser.is_idle
+    assert len(recogniser.sources["s"].newest) < 1_100
 
 
 def test_a_newer_event_takes_the_place_of_one_that_waits() -> None:

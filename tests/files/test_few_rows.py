@@ -21,6 +21,7 @@ COLUMNS = {
     "whole": pa.array(DICE.integers(-9, 9, N)),
     "number": pa.array(NUMBERS),
     "usual": pa.array(DICE.uniform(1, 100, N)),
+    "round": pa.array([1.0, -20.0, 0.5, 999_999.0] * (N // 4)),
     "none": pa.array([None, float("nan"), float("inf"), -0.0] * (N // 4)),
     "short": pa.array(NUMBERS.astype(np.float32)),
     "text": pa.array(['"', None, "é\n", "a"] * (N // 4)),

@@ -33,13 +33,14 @@ def hdfs_jars() -> list[Path]:
 
 
 class HdfsCluster:
-    """A running cluster; `address` is where its root is."""
+    """A running cluster; `address` is where its root is, `web_address` the same by HTTP."""
 
     def __enter__(self) -> HdfsCluster:
         self._folder = tempfile.TemporaryDirectory(prefix="wayeb-hdfs-")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._port = free.getsockname()[1]
+        with socket.socket() as web, socket.socket() as rpc:
+            for one in (web, rpc):
+                one.bind(("127.0.0.1", 0))
+            self._web_port, self._rpc_port = web.getsockname()[1], rpc.getsockname()[1]
         jars = os.pathsep.join(str(jar) for jar in hdfs_jars())
         with open(f"{self._folder.name}/log", "wb") as log:
             self._process = subprocess.Popen(
@@ -47,7 +48,7 @@ class HdfsCluster:
                     find_java() or "java", "-Xmx384m", "-XX:TieredStopAtLevel=1",
                     f"-Dtest.build.data={self._folder.name}/data", "-cp", jars,
                     "org.apache.hadoop.test.MiniDFSClusterManager",
-                    "-datanodes", "1", "-httpport", str(self._port), "-nnport", "0", "-format",
+                    "-datanodes", "1", "-httpport", str(self._web_port), "-nnport", str(self._rpc_port), "-format",
                 ],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self._folder.name,
             )  # fmt: skip
@@ -60,13 +61,17 @@ class HdfsCluster:
 
     @property
     def address(self) -> str:
-        return f"webhdfs://127.0.0.1:{self._port}"
+        return f"hdfs://127.0.0.1:{self._rpc_port}"
+
+    @property
+    def web_address(self) -> str:
+        return f"webhdfs://127.0.0.1:{self._web_port}"
 
     def _is_ready(self) -> bool:
         if self._process.poll() is not None:
             raise RuntimeError(Path(self._folder.name, "log").read_text()[-2000:])
         try:
-            url = f"http://127.0.0.1:{self._port}/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState"
+            url = f"http://127.0.0.1:{self._web_port}/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState"
             with urllib.request.urlopen(url, timeout=5) as answer:
                 return b'"NumLiveDataNodes" : 1' in answer.read()
         except OSError:

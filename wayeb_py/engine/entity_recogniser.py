@@ -131,9 +131,12 @@ class EntityRecogniser(OrderedRecogniser):
     def feed_few(self, events: EventSlice) -> Detections | None:
         """The detections of a few more events by their columns; None, with nothing changed, where they take the path of
         a batch."""
-        binding, columns, n = self._binding, events.columns, len(events)
-        few = None if binding is None or columns is None else self._few_of(binding)
-        if binding is None or columns is None or few is None or n > few.most or not few.fill_arrays(columns, n):
+        binding, n = self._binding, len(events)
+        few = None if binding is None else self._few_of(binding)
+        if binding is None or few is None or n > few.most:
+            return None
+        columns = events.columns
+        if columns is None or not few.fill_arrays(columns, n):
             return None
         return self._step_few(few, n, lambda: binding.conform(events.batch()), True)
 
@@ -236,7 +239,10 @@ class EntityRecogniser(OrderedRecogniser):
             np.zeros(n, dtype=np.uint8),
         )  # fmt: skip
         changes = find_changing(binding.cohorts, chunk, binding.count)
-        take_unchanging(binding.cohorts, rows.entity, rows.ts, changes, binding.count, binding.last_ts)
+        take_unchanging(
+            binding.cohorts, rows.entity, rows.ts, changes, binding.count, binding.last_ts, binding.tail_ts,
+            binding.tail,
+        )  # fmt: skip
         self.counts.events += int((~changes).sum())
         return changes
 

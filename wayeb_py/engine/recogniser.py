@@ -23,7 +23,7 @@ from wayeb_py.compiler.patterns import CompiledPatterns, Listener, StreamPart
 from wayeb_py.compiler.streams import no_such_stream, quoted, stream_fingerprint
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.arrival.event_slice import EventSlice
-from wayeb_py.engine.arrival.input_tables import as_table
+from wayeb_py.engine.arrival.input_tables import as_batches
 from wayeb_py.engine.entity_recogniser import Aside, EntityRecogniser
 from wayeb_py.engine.operator import ClockOperator, Operator, StreamOperator
 from wayeb_py.engine.rows.detection_schema import DetectionSchema
@@ -189,7 +189,7 @@ class Recogniser:
             if found is not None:
                 return self._alone(self._streams[name], found)
             events = events.batch()
-        batches = _batches(events)
+        batches = as_batches(events)
         if len(batches) == 1:
             return self._announce(self._feed(name, batches[0], partition))
         return self._announce(self._joined([self._feed(name, batch, partition) for batch in batches]))
@@ -486,18 +486,6 @@ def call_listeners(listeners: Mapping[str, Sequence[Listener]], found: Detection
     for row in table.filter(wanted).to_pylist():
         for listener in listeners[row["pattern"]]:
             listener(row)
-
-
-def _batches(events: Any) -> list[pa.RecordBatch]:
-    if isinstance(events, pa.RecordBatch):
-        return [events]
-    if not isinstance(events, pa.Table):
-        if hasattr(events, "__arrow_c_array__") and not hasattr(events, "__arrow_c_stream__"):
-            return [pa.record_batch(events)]
-        events = as_table(events)
-    batches: list[pa.RecordBatch] = events.to_batches()
-    # A table without rows has no batch; an empty batch still says which columns there are.
-    return batches or [pa.RecordBatch.from_pylist([], schema=events.schema)]
 
 
 def saved_schema(data: bytes, stream: m.Stream, *, is_only: bool) -> pa.Schema | None:

@@ -2,11 +2,11 @@
 
 A store has no folders to make, no locks and, except for HDFS, no rename. Reading and writing need little of a path, so
 `StorePath` offers that part of `pathlib.Path` and nothing else, and the same code handles both. An object appears when
-its upload is complete, whole or not at all; on HDFS a file is renamed into place. `webhdfs://` is HDFS by its HTTP
-interface, which needs nothing of Hadoop on this machine; `hdfs://` needs Hadoop's own client.
+its upload is complete, whole or not at all: HDFS renames a file into its place, Azure's store copies it there. In other
+stores an upload that fails half way is left as it is: closed, it would put what it has.
 
-Credentials come from where each store's own tools look for them: the environment, or the machine's configuration. An
-address that holds a password raises an error that does not repeat it.
+Credentials come from where each store's own tools look for them: the environment, or the machine's configuration; see
+`store_clients.py`. An address that holds a password raises an error that does not repeat it.
 
 *Not taken*: fsspec, whose clients are a second set of dependencies with other names for the same settings; mounting a
 store as a folder, which promises renames that the store does not have.
@@ -14,37 +14,33 @@ store as a folder, which promises renames that the store does not have.
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
-import getpass
 import io
 import json
 import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any
 
 from wayeb_py.errors import DataError
+from wayeb_py.files.store_clients import HDFS, REMEDIES, SCHEMES, client_of, keep_for_ever
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SCHEMES = ("s3", "gs", "abfs", "hdfs", "webhdfs", "swebhdfs")
-_HDFS = ("hdfs", "webhdfs", "swebhdfs")
 _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs"}  # other names of the same stores
 _ADDRESS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)", re.DOTALL)
-_CONNECT_S, _REQUEST_S = 10.0, 60.0
+_PIECE = 8 << 20
+_SEEN_EARLY = (*HDFS, "abfs")  # these show a file to readers before it is complete
+_UNFINISHED = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")  # what they have of an upload until then
 
-_REMEDIES = {
-    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or ~/.aws; AWS_ENDPOINT_URL and AWS_REGION say where",
-    "gs": "GOOGLE_APPLICATION_CREDENTIALS, or `gcloud auth application-default login`",
-    "abfs": "AZURE_CLIENT_ID, AZURE_TENANT_ID and AZURE_CLIENT_SECRET, or `az login`",
-    "hdfs": "HADOOP_HOME and CLASSPATH (`hadoop classpath --glob`), and `kinit` where there is Kerberos",
-    "webhdfs": "HADOOP_USER_NAME; the address has the port of the name node's web server, often 9870",
-    "swebhdfs": "HADOOP_USER_NAME; the address has the port of the name node's web server, often 9871",
-}
+
+def is_store(scheme: str) -> bool:
+    """Whether what stands before `://` is a store's."""
+    return _SAME.get(scheme.lower(), scheme.lower()) in SCHEMES
 
 
 def is_address(text: str) -> bool:
@@ -53,7 +49,7 @@ def is_address(text: str) -> bool:
     if match is None:
         return False
     scheme = match["scheme"].lower()
-    if _SAME.get(scheme, scheme) not in SCHEMES:
+    if not is_store(scheme):
         shown = "file://…" if scheme == "file" else f"{scheme}://…"
         raise DataError(
             f"`{shown}` is an address of a kind that is not read or written",
@@ -65,7 +61,7 @@ def is_address(text: str) -> bool:
     if "@" in authority or ":" in authority.rpartition("@")[0]:
         raise DataError(
             f"an address with credentials in it is not used, since addresses are written to logs: {scheme}://…",
-            hint=f"take them out, and set {_REMEDIES[_SAME.get(scheme, scheme)]}",
+            hint=f"take them out, and set {REMEDIES[_SAME.get(scheme, scheme)]}",
         )
     return True
 
@@ -105,7 +101,7 @@ class StorePath:
         scheme, _, rest = text.partition("://")
         authority, _, key = rest.partition("/")
         if not authority:
-            raise DataError(f"`{text}` names no {'host' if scheme in _HDFS else 'bucket'}")
+            raise DataError(f"`{text}` names no {'host' if scheme in HDFS else 'bucket'}")
         return cls(f"{_SAME.get(scheme.lower(), scheme.lower())}://{authority}", PurePosixPath(key.strip("/")))
 
     def __str__(self) -> str:
@@ -153,7 +149,7 @@ class StorePath:
         """Bytes of the file; DataError where there is none."""
         facts = self._facts()
         if facts.type.name != "File":
-            raise DataError("there is no such file", str(self))
+            raise DataError("there is no such file", str(self)) from FileNotFoundError(str(self))
         return int(facts.size)
 
     def below(self) -> Iterator[tuple[StorePath, int]]:
@@ -164,7 +160,7 @@ class StorePath:
             found = self._system().get_file_info(FileSelector(self._inside(), allow_not_found=True, recursive=True))
         begin = len(self._inside().rstrip("/")) + 1
         files = [(PurePosixPath(one.path[begin:]), one.size) for one in found if one.type.name == "File"]
-        yield from ((self / name, size) for name, size in sorted(files))
+        yield from ((self / name, size) for name, size in sorted(files) if not self._is_unfinished(name))
 
     def matching(self) -> Iterator[tuple[StorePath, StorePath, int]]:
         """(what matches, file, bytes) for every match of this address as a glob: a file, or each file below a folder.
@@ -202,36 +198,68 @@ class StorePath:
         system = self._system()
         source.seek(0)
         with self.telling("written"):
-            if self.scheme in _HDFS:
-                self._put_and_rename(system, source)
+            if self.scheme in _SEEN_EARLY:
+                self._put_and_move(system, source)
             else:
-                self._put(system, self._inside(), source)
+                self._put(system, source)
 
-    def _put_and_rename(self, system: Any, source: IO[bytes]) -> None:
+    def _put_and_move(self, system: Any, source: IO[bytes]) -> None:
         unfinished = self.with_name(f".{self.name}.{os.urandom(4).hex()}.tmp")
-        system.create_dir(self.parent._inside(), recursive=True)
+        if self.scheme in HDFS:
+            system.create_dir(self.parent._inside(), recursive=True)
+        else:  # below a folder, Arrow's client takes leases to remove a file, and may wait for seconds
+            unfinished = StorePath(self.root, PurePosixPath(unfinished.name))
         try:
-            self._put(system, unfinished._inside(), source)
-            system.move(unfinished._inside(), self._inside())
+            unfinished._put(system, source)
+            unfinished._move(system, self)
         except BaseException:
-            unfinished.unlink(missing_ok=True)
+            with contextlib.suppress(DataError):  # the first error says more
+                unfinished.unlink(missing_ok=True)
             raise
 
-    def _put(self, system: Any, inside: str, source: IO[bytes]) -> None:
-        with system.open_output_stream(inside, compression=None) as sink:  # by default the file's name would decide
-            while piece := source.read(8 << 20):
+    def _put(self, system: Any, source: IO[bytes]) -> None:
+        sink = system.open_output_stream(self._inside(), compression=None)  # by default the file's name would decide
+        try:
+            while piece := source.read(_PIECE):
                 sink.write(piece)
+        except BaseException:
+            if self.scheme in _SEEN_EARLY:
+                with contextlib.suppress(Exception):  # the first error says more
+                    sink.close()
+            else:
+                keep_for_ever(sink)  # closed or destroyed, it would put what it has as if that were all
+            raise
+        sink.close()
 
-    def copy_to(self, other: StorePath) -> None:
-        """Lets the store copy the file: its bytes do not pass through this machine."""
-        with self.telling("copied"):
-            self._system().copy_file(self._inside(), other._inside())
+    def move_to(self, other: StorePath) -> None:
+        """Gives the file another place in the store, without its bytes passing through this machine: HDFS renames it,
+        other stores copy it and then remove it."""
+        system = self._system()
+        with self.telling("moved"):
+            if self.scheme in HDFS:
+                system.create_dir(other.parent._inside(), recursive=True)
+            self._move(system, other)
+
+    def _move(self, system: Any, other: StorePath) -> None:
+        if self.scheme in HDFS:
+            system.move(self._inside(), other._inside())
+        else:
+            system.copy_file(self._inside(), other._inside())
+            system.delete_file(self._inside())
 
     def unlink(self, missing_ok: bool = False) -> None:
         if missing_ok and not self.exists():
             return
         with self.telling("removed"):
             self._system().delete_file(self._inside())
+
+    def remove_folder(self) -> None:
+        """Removes everything below; HDFS alone has a folder that would be left."""
+        for path, _ in list(self.below()):
+            path.unlink(missing_ok=True)
+        if self.scheme in HDFS and self.is_dir():
+            with self.telling("removed"):
+                self._system().delete_dir(self._inside())
 
     def _facts(self) -> Any:
         with self.telling("found"):
@@ -240,13 +268,17 @@ class StorePath:
     def _inside(self) -> str:
         """The name of this file for Arrow's client: it begins with the bucket's name, on HDFS at the root."""
         _, _, authority = self.root.partition("://")
-        if self.scheme in _HDFS:
+        if self.scheme in HDFS:
             return str(PurePosixPath("/") / self.key)
         return str(PurePosixPath(authority.partition("@")[0]) / self.key)
 
+    def _is_unfinished(self, name: PurePosixPath) -> bool:
+        """Whether a file below this one is an upload that is not complete, or never will be: elsewhere none is seen."""
+        return self.scheme in _SEEN_EARLY and _UNFINISHED.fullmatch(name.name) is not None
+
     def _system(self) -> Any:
         with self.telling("reached"):
-            return _system(self.root, os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL"))
+            return client_of(self.root)
 
     def telling(self, what: str) -> _Telling:
         """Turns what a store's client raises into an error of one line, with a remedy."""
@@ -285,68 +317,33 @@ class _Telling:
             raise _told(self.path, self.what, error) from error
 
 
+_NO_ANSWER = (
+    "NETWORK_CONNECTION", "COULD NOT CONNECT", "RESOLVE", "CONNECTION REFUSED", "NAME OR SERVICE NOT KNOWN",
+)  # fmt: skip
+
+
 def _told(path: StorePath, what: str, error: BaseException) -> DataError:
     text = str(error)
     upper = text.upper()
-    remedy = _REMEDIES[path.scheme]
-    if isinstance(error, FileNotFoundError):
-        return DataError("there is no such file", str(path))
-    if "NO_SUCH_BUCKET" in upper or "CONTAINERNOTFOUND" in upper:
+    remedy = REMEDIES[path.scheme]
+    is_missing = isinstance(error, FileNotFoundError)
+    is_bucket = is_missing and what == "written" and path.scheme not in HDFS  # a put makes everything else
+    if is_bucket or "NO_SUCH_BUCKET" in upper or "CONTAINERNOTFOUND" in upper:
         return DataError(f"cannot be {what}: there is no bucket `{path.root.partition('://')[2]}`", str(path))
+    if is_missing:
+        return DataError("there is no such file", str(path))
     if any(word in upper for word in ("ACCESS_DENIED", "FORBIDDEN", "INVALID_ACCESS", "SIGNATURE", "UNAUTHENTICATED")):
         return DataError(f"cannot be {what}: the store refuses access", str(path), hint=f"credentials: {remedy}")
     if "LIBJVM" in upper or "LIBHDFS" in upper:
         return DataError(
-            f"cannot be {what}: Hadoop's own client is not here", str(path),
-            hint=f"set {remedy}; or name the web server of the name node, webhdfs://HOST:9870/…, which needs none",
+            f"cannot be {what}: the library of the installed Hadoop is not found", str(path),
+            hint="pip install 'wayeb-py[hdfs]', which needs no Hadoop; or set HADOOP_HOME, and CLASSPATH as "
+            "`hadoop classpath --glob` prints it",
         )  # fmt: skip
-    if "NETWORK_CONNECTION" in upper or "COULD NOT CONNECT" in upper or "RESOLVE" in upper:
+    if isinstance(error, ConnectionError | TimeoutError) or any(word in upper for word in _NO_ANSWER):
         return DataError(f"cannot be {what}: the store does not answer", str(path), hint=f"see its settings: {remedy}")
     first = text.splitlines()[0] if text else type(error).__name__
     return DataError(f"cannot be {what}: {re.sub(r'[(]Request ID: .*[)]', '', first).strip()}", str(path), hint=remedy)
-
-
-@cache
-def _system(root: str, endpoint: str | None) -> Any:
-    """Arrow's client of a store; one for each, since it keeps its connections."""
-    from pyarrow import fs  # for start-up time: most runs read no store
-
-    scheme, _, authority = root.partition("://")
-    if scheme.endswith("webhdfs"):
-        return _web_hdfs(scheme, authority)
-    if scheme != "s3":
-        return fs.FileSystem.from_uri(root + "/")[0]
-    settings: dict[str, Any] = {"connect_timeout": _CONNECT_S, "request_timeout": _REQUEST_S}
-    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    if endpoint:
-        settings["endpoint_override"] = endpoint
-    if region or endpoint:
-        settings["region"] = region or "us-east-1"
-    else:
-        settings["region"] = fs.resolve_s3_region(authority)
-    return fs.S3FileSystem(**settings)
-
-
-def _web_hdfs(scheme: str, authority: str) -> Any:
-    from pyarrow import fs  # for start-up time: most runs read no store
-
-    try:
-        from fsspec.implementations.webhdfs import WebHDFS  # few installations have it
-    except ImportError as error:
-        raise DataError(f"`{scheme}://` needs the package fsspec", hint="pip install 'wayeb-py[webhdfs]'") from error
-
-    class Handler(fs.FSSpecHandler):  # type: ignore[misc]
-        def move(self, src: str, dest: str) -> None:
-            """Renames, replacing the target; by default HDFS keeps an existing target and reports no error."""
-            self.fs._call("RENAME", method="put", path=src, destination=dest, renameoptions="OVERWRITE")
-
-    host, _, port = authority.partition(":")
-    user = os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
-    is_secure = scheme == "swebhdfs"
-    client = WebHDFS(
-        host, int(port or (9871 if is_secure else 9870)), user=user, use_https=is_secure, use_listings_cache=False
-    )
-    return fs.PyFileSystem(Handler(client))
 
 
 def _before_magic(parts: tuple[str, ...]) -> tuple[str, ...]:

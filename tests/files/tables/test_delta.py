@@ -136,3 +136,28 @@ def test_a_table_in_a_store_is_read_and_written(bucket: StorePath, tmp_path: Pat
     rows = DeltaTable(f"{bucket}/out", storage_options=options).to_pyarrow_table().to_pylist()
     assert [(row["entity"], row["speed"]) for row in rows] == [("a", 60.0)]
     assert [file.partitions for file in find_files([f"delta:{bucket}/events"])] == [(("day", "d 1"),)]
+
+
+def test_a_table_in_hdfs_is_read_and_written(hdfs: StorePath, tmp_path: Path, wayeb: Wayeb) -> None:
+    """Against a real HDFS on loopback (Hadoop's minicluster)."""
+    (tmp_path / "p.sre").write_text(PATTERNS)
+    write_deltalake(f"{hdfs}/events", FIRST, partition_by=["day"])
+    words = ("run", "p.sre", "--data", f"delta:{hdfs}/events", "--out", f"delta:{hdfs}/out", "--quiet")
+    for _ in range(2):
+        ended = wayeb(*words)
+        assert ended.code == 0, ended.err
+    rows = DeltaTable(f"{hdfs}/out").to_pyarrow_table().to_pylist()
+    assert [(row["entity"], row["speed"]) for row in rows] == [("a", 60.0)]
+    assert [file.partitions for file in find_files([f"delta:{hdfs}/events"])] == [(("day", "d 1"),)]
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("hdfs://127.0.0.1:1/t", "the store does not answer"),
+        ("webhdfs://127.0.0.1:1/t", "not read or written by the HTTP interface of HDFS"),
+    ],
+)
+def test_a_table_in_an_hdfs_that_is_not_reached_gets_one_message(address: str, told: str) -> None:
+    with pytest.raises(DataError, match=told):
+        find_files([f"delta:{address}"])

@@ -1,4 +1,5 @@
-"""A batch job on Spark reads from and writes to an S3 store, a server of that protocol on loopback (moto).
+"""A batch job on Spark reads from and writes to stores on loopback: an S3 server (moto's), Google's store
+(gcp-storage-emulator) and a real HDFS (Hadoop's minicluster). Tasks reach them by themselves.
 
 The job runs in a process of its own: executors take a store's credentials from the environment in which they start.
 """
@@ -52,23 +53,24 @@ def rows(folder: StorePath) -> list[tuple[object, ...]]:
 
 
 def test_a_job_reads_a_store_and_its_output_counts_once_however_often_it_runs(
-    bucket: StorePath, tmp_path: Path
+    bucket: StorePath, gs_bucket: StorePath, hdfs: StorePath, tmp_path: Path
 ) -> None:
+    stores = (bucket, gs_bucket, hdfs)
     speeds = [float(i * 7 % 90) for i in range(60)]
     events = pa.table(
         {"key": [f"k{i % 5}" for i in range(60)], "ts": pa.array(range(60), pa.timestamp("s")), "speed": speeds}
     )
     for part in range(3):
         pq.write_table(events.slice(part * 20, 20), tmp_path / "e.parquet", row_group_size=7)
-        put(bucket / f"in/{part}.parquet", tmp_path / "e.parquet")
+        for store in stores:
+            put(store / f"in/{part}.parquet", tmp_path / "e.parquet")
     (tmp_path / "p.sre").write_text(PATTERNS)
     job = tmp_path / "job.py"
     job.write_text(JOB)
     data = str(bucket / "in")
-    runs = [
-        (data, str(bucket / "parted"), "pattern"), (data, str(bucket / "plain"), ""),
-        (str(bucket / "in/0.parquet"), str(bucket / "parted"), "pattern"), (data, str(tmp_path / "one.parquet"), ""),
-    ]  # fmt: skip
+    runs = [(data, str(bucket / "plain"), ""), (data, str(tmp_path / "one.parquet"), "")]
+    for store in stores:  # each output is made, and then replaced
+        runs += [(str(store / data), str(store / "parted"), "pattern") for data in ("in", "in/0.parquet")]
     words = [word for run in runs for word in run]
     ended = subprocess.run([sys.executable, job, tmp_path / "p.sre", *words], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr[-3000:]
@@ -78,12 +80,13 @@ def test_a_job_reads_a_store_and_its_output_counts_once_however_often_it_runs(
         for i, speed in enumerate(speeds)
         if not 20 <= speed <= 50
     ]
+    of_first = [row for row in expected if row[1] < events.column("ts")[20].as_py()]
     one = pq.read_table(tmp_path / "one.parquet").select(["entity", "ts", "pattern"]).to_pylist()
     assert sorted((tuple(row.values()) for row in one), key=str) == sorted(expected, key=str)
     assert rows(bucket / "plain") == sorted(expected, key=str)
-    of_first = [row for row in expected if row[1] < events.column("ts")[20].as_py()]
-    assert rows(bucket / "parted") == sorted(of_first, key=str)
-    assert not [path for path, _ in bucket.below() if "_unfinished" in str(path)]
+    for store in stores:
+        assert rows(store / "parted") == sorted(of_first, key=str)
+        assert not [path for path, _ in store.below() if "_unfinished" in str(path)]
 
 
 def test_what_a_killed_run_left_does_not_count_and_goes_with_the_next_one(bucket: StorePath, tmp_path: Path) -> None:

@@ -33,5 +33,5 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StorePath:
             system.create_dir(target.rpartition("/")[0], recursive=True)
             system.copy_file(source, target)
 
-    monkeypatch.setattr(stores, "_system", lambda root, endpoint: Store())
+    monkeypatch.setattr(stores, "client_of", lambda root: Store())
     return StorePath.parse("s3://bucket/stream")

@@ -1,7 +1,7 @@
 """A checkpoint in a store: a stream that dies anywhere goes on on another machine, and of two runs one writes.
 
 Most of it runs against a store that is a folder of this machine behind Arrow's interface, without renames; one test
-against an S3 server on loopback (moto's), and one on Spark.
+against servers on loopback, and one on Spark.
 """
 
 from __future__ import annotations
@@ -175,16 +175,16 @@ def test_a_pack_that_is_damaged_is_noticed(store: StorePath, tmp_path: Path) -> 
         StoreCheckpoint(store, work=tmp_path / "two")
 
 
-def test_an_s3_server_keeps_a_checkpoint(
-    bucket: StorePath, source: Path, expected: Counter[tuple[Any, ...]], tmp_path: Path
+def test_a_real_store_keeps_a_checkpoint(
+    any_store: StorePath, source: Path, expected: Counter[tuple[Any, ...]], tmp_path: Path
 ) -> None:
-    """Against an S3 server on loopback (moto's)."""
+    """Against an S3 server (moto's), Google's store (gcp-storage-emulator) and HDFS (Hadoop's minicluster)."""
     late = [path.rename(tmp_path / path.name) for path in sorted(source.iterdir())[2:]]
-    run(bucket, source, tmp_path / "one", final=False, max_rows=200)
+    run(any_store, source, tmp_path / "one", final=False, max_rows=200)
     for path in late:
         path.rename(source / path.name)
-    run(bucket, source, tmp_path / "two", max_rows=200)
-    assert found_in(bucket) == expected
+    run(any_store, source, tmp_path / "two", max_rows=200)
+    assert found_in(any_store) == expected
 
 
 def test_a_stream_on_spark_goes_on_from_a_store(

@@ -9,6 +9,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +17,7 @@ import pyarrow as pa
 
 from tests.parallel.stream.test_shard_operator import KeptState
 from wayeb_py.parallel.recovery.snapshots import Epoch
+from wayeb_py.parallel.sinks.sinks import Batch, itself
 from wayeb_py.parallel.stream import part_operator, shard_operator
 from wayeb_py.parallel.stream.part_operator import match
 from wayeb_py.parallel.stream.shard_operator import (
@@ -49,6 +51,7 @@ class DrivenParts:
         )
         self.states = [KeptState() for _ in range(self.n_shards + n_parts)]
         self.rows: list[dict[str, Any]] = []
+        self.tables: list[pa.Table] = []  # of the last batch
         self.counts: list[dict[str, Any]] = []
         self.aside: Counter[str] = Counter()
         self.sent: Counter[int] = Counter()  # rows that came to each part
@@ -81,6 +84,7 @@ class DrivenParts:
             self._forget()
             found += step_shard(self.query, [one for one in parcels if one.split == shard], self.states[shard])  # type: ignore[arg-type]
         self.dice.shuffle(found)
+        self.tables = []
         for split in range(self.n_shards, self.n_shards + self.n_parts):
             own = [one for one in found if one.split == split]
             self.sent[split - self.n_shards] += sum(
@@ -92,6 +96,8 @@ class DrivenParts:
         for parcel in found:
             if parcel.split < self.n_shards:
                 self._found(parcel)
+        for table in Batch(0, parts=[partial(itself, table) for table in self.tables]).tables():
+            self.rows += table.to_pylist()
 
     def _partition(self, name: str) -> str:
         return f"{name}/" if has_several(self.versions[0]) else "0"
@@ -104,7 +110,7 @@ class DrivenParts:
 
     def _found(self, parcel: Parcel) -> None:
         if parcel.kind in ("detections", "episodes"):
-            self.rows += unpack(parcel.payload).to_pylist()
+            self.tables.append(unpack(parcel.payload))
         elif parcel.kind == "aside":
             for line in unpack_lines(parcel.payload).splitlines():
                 self.aside[json.loads(line)["reason"]] += 1

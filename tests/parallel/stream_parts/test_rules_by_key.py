@@ -27,7 +27,7 @@ from tests.rules import random_files
 from tests.several.test_sentences import CASES, batch_of, compile_case, name_of, sent_in
 from tests.strategies import examples
 from wayeb_py.engine.recogniser import Recogniser
-from wayeb_py.engine.rows.detection_id import DETECTION_ID
+from wayeb_py.engine.rows.detection_id import DETECTION_ID, with_ids
 from wayeb_py.errors import PatternError
 from wayeb_py.parallel.health.stream_summary import StreamSummary
 from wayeb_py.parallel.logs.folder import FolderLog
@@ -135,10 +135,9 @@ def compare(
     return driven
 
 
+BY_EVENT = "rule R := a: cars, b: calls where a.route = b.route and b.ts - a.ts in 0..20 s emit b.code"
 FOUND = {
-    "by a column of events": (
-        "rule R := a: cars, b: calls where a.route = b.route and b.ts - a.ts in 0..20 s emit b.code"
-    ),
+    "by a column of events": BY_EVENT,
     "detections of one pattern": BY_ROUTE,
     "an absence, and facts of a file": UNANSWERED,
     "once for": ONCE,
@@ -304,6 +303,83 @@ def test_the_others_keep_their_state_when_a_rule_changes(tmp_path: Path) -> None
         saved = recogniser.save()
     assert told(driven.rows) == told(expected)
     assert [(row["one"], row["two"]) for row in driven.rows if row["pattern"] == "Again"] == [(1, 2)]
+
+
+NEWEST = FOUND["the newest row of a key that another member names"].replace("rule R", "rule Last")
+WIDE = BY_EVENT.replace("0..20", "0..90")
+BESIDE = "rule Beside := a: cars, b: calls where b.ts - a.ts in 0..1 s emit b.code"
+
+
+def round_at(t: int, patterns: Patterns) -> dict[str, pa.Table]:
+    """Some cars at a time, and a second later a call about each."""
+    rows: dict[str, list[dict[str, Any]]] = {
+        "cars": [{"id": i, "t": t, "lon": 0.0, "lat": 0.0, "route": "ABC"[i], "v": 5.0} for i in range(3)],
+        "calls": [{"caller": 7, "t": t + 1, "route": "ABC"[i], "code": i} for i in range(3)],
+    }
+    return {name: pa.Table.from_pylist(rows[name], SCHEMAS[name]) for name in patterns.by_stream}
+
+
+def driven_by(versions: Sequence[Patterns], in_turn: Sequence[int], n_parts: int = 2) -> DrivenParts:
+    """A round in each batch, with these versions of the file."""
+    schemas = {name: SCHEMAS[name] for name in versions[0].by_stream}
+    driven = DrivenParts(versions, schemas, random.Random(n_parts), n_parts=n_parts)
+    for number, version in enumerate(in_turn):
+        driven.take(round_at(100 + 20 * number, versions[version]), Epoch(version=version))
+    return driven
+
+
+@pytest.mark.parametrize(
+    ("files", "in_turn"),
+    [
+        (((NEWEST,), (WIDE, NEWEST)), (0, 0, 1, 1, 1)),  # it reads a column more of both streams
+        (((WIDE, NEWEST), (NEWEST,), (WIDE, NEWEST)), (0, 0, 1, 2, 2)),
+        (((WIDE,), (BESIDE,), (WIDE,)), (0, 0, 1, 2, 2)),  # for a batch no rule has a key
+    ],
+)
+def test_rules_come_and_go_as_in_one_process(
+    tmp_path: Path, files: Sequence[Sequence[str]], in_turn: Sequence[int]
+) -> None:
+    versions = [compiled(tmp_path, *rules) for rules in files]
+    saved, expected = b"", []
+    for number, version in enumerate(in_turn):
+        alone = Recogniser(versions[version], order="arrival", saved=saved)
+        batch = round_at(100 + 20 * number, versions[version])
+        for name, table in batch.items():
+            alone.bind(table.schema, name)
+        for name, table in batch.items():
+            expected += alone.feed(table, name).to_arrow().to_pylist()
+        saved = alone.save()
+    assert told(driven_by(versions, in_turn).rows) == told(expected)
+    assert len({row["pattern"] for row in expected} & {"R", "Last"}) == len({*files[0], *files[-1]} - {BESIDE})
+
+
+@pytest.mark.parametrize("n_parts", [1, 3])
+def test_a_rule_with_another_key_begins_without_rows(tmp_path: Path, n_parts: int) -> None:
+    either = FOUND["by a column of events"].replace("where", "where a.entity = b.code and").replace("0..20", "0..90")
+    by_route = either.replace(" emit", " unless u: Busy where u.route = a.route and u.ts - a.ts in 40..41 s emit")
+    versions = [compiled(tmp_path, either), compiled(tmp_path, by_route)]
+    schemas = {name: SCHEMAS[name] for name in versions[0].by_stream}
+    keys = [str(rule.key) for one in versions for rule in keyed_rules(one, schemas)]
+    assert keys == ["a.entity = b.code", "a.route = b.route = u.route"]
+    driven = driven_by(versions, (0, 0, 1, 1, 1, 1), n_parts)
+    later = [row for row in driven.rows if row["pattern"] == "R" and row["ts"] > 101]
+    assert later
+    assert min(row["start_ts"] for row in later) == 120, "the cars of 100 were known before the change, and went"
+
+
+def test_matches_that_are_alike_have_the_ids_of_one_process_wherever_they_meet(tmp_path: Path) -> None:
+    patterns = compiled(tmp_path, BY_EVENT.removesuffix(" emit b.code"))
+    driven = driven_by([patterns], [0, 0], n_parts=3)
+    alike = [row[DETECTION_ID] for row in driven.rows if row["pattern"] == "R"]
+    batch = round_at(100, patterns)
+    later = round_at(120, patterns)
+    alone = Recogniser(patterns, order="arrival")
+    for name, table in batch.items():
+        alone.bind(table.schema, name)
+    found = [alone.feed(table, name).to_arrow() for part in (batch, later) for name, table in part.items()]
+    expected = [row for table in found for row in with_ids(table, patterns.rule_names).to_pylist()]
+    assert sorted(alike) == sorted(row[DETECTION_ID] for row in expected if row["pattern"] == "R")
+    assert len(set(alike)) == len(alike) == 3
 
 
 def test_a_part_waits_for_no_stream_that_is_away(tmp_path: Path) -> None:

@@ -86,10 +86,10 @@ def run_stream(
         list[str],
         typer.Option(
             metavar="SOURCE",
-            help="A folder in which files appear, kafka://HOST:PORT/TOPIC, replay:DATA, python:FILE.py (your own), or "
-            "what this process receives: - (standard input), tcp://HOST:PORT, unix:PATH, nmea+tcp://…, nmea+udp://…, "
-            "mqtt://HOST/TOPIC; may be given several times. STREAM=SOURCE where the patterns "
-            "read several streams.",
+            help="A folder in which files appear, here or in a store, delta:PATH, iceberg:TABLE, "
+            "kafka://HOST:PORT/TOPIC, replay:DATA, python:FILE.py (your own), or what this process receives: - "
+            "(standard input), tcp://HOST:PORT, unix:PATH, nmea+tcp://…, nmea+udp://…, mqtt://HOST/TOPIC; may be given "
+            "several times. STREAM=SOURCE where the patterns read several streams.",
         ),
     ],
     out: Annotated[

@@ -42,6 +42,18 @@ def as_table(events: Any, needed: Collection[str] | None = None) -> pa.Table:
     return _converted(lambda: pa.table(events), events)
 
 
+def as_batches(events: Any) -> list[pa.RecordBatch]:
+    """The events as batches, at least one: an empty one still says which columns there are."""
+    if isinstance(events, pa.RecordBatch):
+        return [events]
+    if not isinstance(events, pa.Table):
+        if hasattr(events, "__arrow_c_array__") and not hasattr(events, "__arrow_c_stream__"):
+            return [pa.record_batch(events)]
+        events = as_table(events)
+    batches: list[pa.RecordBatch] = events.to_batches()
+    return batches or [pa.RecordBatch.from_pylist([], schema=events.schema)]
+
+
 def batch_of_rows(rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
     """Rows, at least one of them, as one batch."""
     return as_table(list(rows)).combine_chunks().to_batches()[0]

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wayeb_py.arrays import I32, I64, U8
+from wayeb_py.arrays import I32, I64, U8, U16
 from wayeb_py.columns import column_of, kind_of, ticks_in
 from wayeb_py.compiler.axes import Axis
 from wayeb_py.dsl import meaning as m
@@ -157,9 +157,11 @@ class FewEvents:
         return fills
 
     @property
-    def types(self) -> dict[str, pa.DataType]:
-        """The types of the columns that `fill_arrays` takes."""
-        return {name: value_type(self._binding.schema.field(name).type) for name, _, _ in self._fills}
+    def types(self) -> dict[str, pa.DataType] | None:
+        """The types of the columns that `fill_arrays` takes; None where times are no ticks: seconds with fractions."""
+        types = {name: value_type(self._binding.schema.field(name).type) for name, _, _ in self._fills}
+        time = types[self._binding.time]
+        return types if pa.types.is_timestamp(time) or pa.types.is_integer(time) else None
 
     @cached_property
     def _asked(self) -> list[tuple[str, Axis]]:
@@ -253,11 +255,19 @@ class FewEvents:
             rows = tuple(ChunkRows(entity, ts[at], seq, link, fresh, binding.tail_ts, binding.tail))
             chunk = Chunk({}, binding.time, ts[at], binding.ticks_per_s, entity, link, seq, seq, fresh)
             cells = np.ascontiguousarray(self._layout.cells[:, at])
+            if not self._layout.cohort.has_cells:
+                cells = self._strides @ cells
             for stepper in self._layout.others:
                 for part in stepper.step(cells, 1, chunk, rows):
                     part.row[:] = row
                     found.append(part)
         return n
+
+    @cached_property
+    def _strides(self) -> U16:
+        """[1, axis]: what a cell counts in the codes that a single pattern reads which goes run by run."""
+        strides = self._layout.cohort.steppers[0].strides
+        return np.array([strides or [0]], dtype=np.uint16)
 
     @cached_property
     def _call(self) -> Callable[..., tuple[int, int]]:

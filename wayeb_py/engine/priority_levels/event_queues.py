@@ -17,6 +17,8 @@ from wayeb_py.engine.arrival.event_slice import EventSlice
 from wayeb_py.engine.priority_levels.waiting_columns import WaitingColumns
 from wayeb_py.engine.stepping.shared_values import SharedValues
 
+FEW_NEWEST = 1000  # entities whose newest events are kept for a while although every lane has taken them
+
 
 @dataclass(slots=True)
 class Arrived:
@@ -38,16 +40,16 @@ class Taken(EventSlice):
     __slots__ = ("_columns", "end", "first", "gone", "parts")
 
     def __init__(
-        self, first: int, end: int, parts: list[Arrived], gone: list[int], columns: Mapping[str, Any] | None
+        self, first: int, end: int, parts: list[Arrived], gone: list[int], columns: WaitingColumns | None
     ) -> None:
         self.first, self.end = first, end
         self.parts = parts  # the first and the last may have more events
         self.gone = gone  # the numbers of those that were replaced
-        self._columns = columns
+        self._columns = None if gone else columns
 
     @property
     def columns(self) -> Mapping[str, Any] | None:
-        return self._columns
+        return None if self._columns is None else self._columns.slice(self.first, self.end)
 
     def __len__(self) -> int:
         return self.end - self.first - len(self.gone)
@@ -88,6 +90,8 @@ class SourceQueue:
         self.batches: list[Arrived] = []
         self._ends: list[int] = []  # [batch]: the number after its last event
         self._times_s: list[float] = []  # [batch]: when it arrived, ascending
+        self._schema: pa.Schema | None = None  # of the last batch
+        self._turns: list[int] = []  # the numbers from which on batches have other columns or types than before
         self.columns: WaitingColumns | None = None  # once the types are known, where lanes take columns
         self.newest: dict[Any, tuple[Arrived, int, Any]] = {}  # by entity: its newest event that waits, and its time
 
@@ -97,7 +101,10 @@ class SourceQueue:
         self.batches.append(arrived)
         self.end = arrived.end
         if self.columns is not None:
-            self.columns.add(batch, self.lowest)
+            self.columns.add(batch)
+        if self._schema is not None and not batch.schema.equals(self._schema):
+            self._turns.append(arrived.first)
+        self._schema = batch.schema
         self._ends.append(self.end)
         self._times_s.append(max(arrived_s, self._times_s[-1]) if self._times_s else arrived_s)
         return arrived
@@ -116,16 +123,20 @@ class SourceQueue:
         end = bisect_left(self._times_s, before_s, begin)
         return self._ends[end - 1] if end > begin else self.at[lane]
 
+    def alike_end(self, lane: int) -> int:
+        """The number up to which a lane's next events have the same columns and types, and can be one batch."""
+        turn = bisect_right(self._turns, self.at[lane])
+        return self._turns[turn] if turn < len(self._turns) else self.end
+
     def take(self, lane: int, end: int) -> Taken:
-        """A lane's next events before a number."""
+        """A lane's next events before a number; all are alike."""
         begin, self.at[lane] = self.at[lane], end
         parts = self.batches[self._index(begin) : bisect_left(self._ends, end) + 1]
         gone = [
             number for arrived in parts if arrived.replaced
             for number in range(max(begin, arrived.first), min(end, arrived.end)) if number in arrived.replaced
         ]  # fmt: skip
-        columns = None if gone or self.columns is None else self.columns.slice(begin, end)
-        return Taken(begin, end, parts, gone, columns)
+        return Taken(begin, end, parts, gone, self.columns)
 
     @property
     def lowest(self) -> int:
@@ -138,10 +149,14 @@ class SourceQueue:
         n_gone = self._index(lowest)
         if n_gone:
             del self.batches[:n_gone], self._ends[:n_gone], self._times_s[:n_gone]
+            del self._turns[: bisect_right(self._turns, lowest)]
+        if self.columns is not None:
+            self.columns.forget(lowest)
         if self.shared is not None:
             self.shared.forget(lowest)
-        if not self.batches:
-            self.newest.clear()
+        if len(self.newest) > 2 * (self.end - lowest) + FEW_NEWEST or not self.batches:
+            # Each holds the batch that it came in; newer events replace only what has not been taken.
+            self.newest = {key: one for key, one in self.newest.items() if one[1] >= lowest}
 
     def _index(self, number: int) -> int:
         """Which batch holds an event, or comes next."""

@@ -5,9 +5,9 @@
                               ──▶ lane low    ──▶ shed: skipped, and the entity's word begins again after the gap
 
 Every lane reads all waiting events of a source in their order, at its own pace (`event_queues`). `work` takes one slice
-of events of the most urgent lane that events wait for; a slice of a lower lane is so small that it takes a millisecond,
-and the caller brings what has arrived meanwhile before the next one. So a level changes only when something is
-detected, never what.
+of events of the most urgent lane that events wait for; a slice of a lower lane is so small that it takes a fraction of
+a millisecond, and the caller brings what has arrived meanwhile before the next one. So a level changes only when
+something is detected, never what.
 
 *Not taken*: threads by level, since one core serves all of them and Python runs one at a time.
 """
@@ -36,8 +36,10 @@ from wayeb_py.engine.priority_levels.validity import Validity
 from wayeb_py.engine.priority_levels.waiting_columns import WaitingColumns, is_plain
 from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.engine.rows.detection_id import DETECTION_ID, with_ids
+from wayeb_py.engine.rows.detection_schema import DetectionSchema, value_type
 from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.engine.rows.few_detections import FewDetections
+from wayeb_py.engine.rows.joined_schema import fit, join_schemas
 from wayeb_py.engine.stepping.shared_values import Asked, SharedValues, asked_of_events
 
 SLICE_S = 0.00015  # what a slice of a lower level is to take: nearly all then give way within half a millisecond
@@ -106,6 +108,7 @@ class LeveledRecogniser:
         }
         self._asked = {name: self._asked_by(name, lanes) for name, lanes in self._readers.items() if shares}
         self.sources: dict[str, SourceQueue] = {}
+        self._schemas: dict[int, DetectionSchema | None] = {0: None} if len(self.lanes) == 1 else {}
         # The first slices are small, until it is known how long they take; skipping events costs less. No
         # detection waits for what is skipped, so that gives way sooner.
         self._sizes = [SliceSizes(slice_s, 1 if lane else 1024, most_rows) for lane in range(len(self.lanes))]
@@ -253,7 +256,7 @@ class LeveledRecogniser:
     def _slice(self, lane: int, queue: SourceQueue, until: int) -> Left:
         level, recogniser = self.lanes[lane].level, self.recognisers[lane]
         begin, began_s = queue.at[lane], self._clock.steady_s()
-        is_shed, end = self._judge(lane, queue, until)
+        is_shed, end = self._judge(lane, queue, min(until, queue.alike_end(lane)))
         taken = queue.take(lane, end)
         tally = self.tallies[level]
         tally.replaced += len(taken.gone)
@@ -327,12 +330,15 @@ class LeveledRecogniser:
 
     def leave(self, lane: int, found: Detections, decisions: Sequence[Made] = (), took_s: float = 0.0) -> Left:
         """Marks or drops what leaves too late."""
-        level, asks = self.lanes[lane].level, self._validity.asks
-        if not (asks or self._episodes or self.patterns.rule_names) and (few := found.few()) is not None:
+        level, asks, joined = self.lanes[lane].level, self._validity.asks, self._schema_instead(lane)
+        has_table = asks or self._episodes or self.patterns.rule_names or joined is not None
+        if not has_table and (few := found.few()) is not None:
             return Left(level, lane, few.with_ids(), tuple(decisions), took_s)
         table = found.episodes() if self._episodes else found.to_arrow()
         if not table.num_rows:
             return Left(level, lane, table, tuple(decisions), took_s)
+        if joined is not None:
+            table = fit(table, self.recognisers[lane].schema, joined, episodes=self._episodes)
         table = with_ids(table, self.patterns.rule_names)
         if not asks:
             return Left(level, lane, table, tuple(decisions), took_s)
@@ -349,6 +355,20 @@ class LeveledRecogniser:
             ids = table.column(DETECTION_ID).filter(pa.array(judged.is_stale)).to_pylist()
             made.append(StaleFound(lane, tuple(ids)))
         return Left(level, lane, judged.table, tuple(made), took_s)
+
+    def _schema_instead(self, lane: int) -> DetectionSchema | None:
+        """The schema of what all lanes find together, where a lane alone has other types: of several streams one may
+        have keys that are texts, and times in another unit."""
+        if lane in self._schemas:
+            return self._schemas[lane]
+        parts = [recogniser.schema for recogniser in self.recognisers]
+        joined = join_schemas(self.patterns.emitted, parts)
+        types = {field.name: value_type(field.type) for field in joined.detections}
+        own = {field.name: value_type(field.type) for field in parts[lane].detections}
+        instead = None if all(types.get(name, type_) == type_ for name, type_ in own.items()) else joined
+        if not any(pa.types.is_null(part.key_type) for part in parts):  # all streams have shown their types
+            self._schemas[lane] = instead
+        return instead
 
     # Newer events in the place of those that wait.
 

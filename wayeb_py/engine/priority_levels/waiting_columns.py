@@ -3,9 +3,9 @@
     batches of some events ──▶ columns of all that wait ──▶ [first:end] for each lane ──▶ `few.fill_arrays`
 
 Each lane would otherwise join small Arrow batches and take their columns apart again, which costs some dozen of Arrow's
-calls even for a slice of one event. Here a column is taken apart once, when it arrives. Only what a few events need is
-kept: key, time, and the attributes that predicates look at, where their values are of plain types and are there. Of
-other events a lane takes the batches.
+calls even for a slice of one event. Here a column is taken apart once, when a lane first takes a few of its events:
+lanes that take many at a time take batches. Only what a few events need is kept: key, time, and the attributes that
+predicates look at, where their values are of plain types and are there. Of other events a lane takes the batches.
 
 *Not taken*: to receive events as columns at once. Logs, files and users give Arrow batches, and most streams have no
 levels.
@@ -13,6 +13,7 @@ levels.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -84,25 +85,36 @@ class WaitingColumns:
         self._columns: dict[str, _Numbers | _Words] = {name: _column_of(own) for name, own in types.items()}
         self._schema: pa.Schema | None = None  # of the last batch, and where the columns are in it
         self._places: list[tuple[int, TakeApart, bool]] | None = None
+        self._whole: deque[pa.RecordBatch] = deque()  # the batches that come after the columns
+        self._first = self._end = first  # the numbers of the first event in the columns, and of the next
         self._forget(first)
 
-    def add(self, batch: pa.RecordBatch, lowest: int) -> None:
-        """Adds the next events; those before `lowest` will not be asked for again."""
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Adds the next events."""
+        self._whole.append(batch)
+
+    def forget(self, lowest: int) -> None:
+        """Drops the events before a number, which every lane has taken."""
+        while self._whole and self._end + self._whole[0].num_rows <= lowest:
+            self._forget(self._end + self._whole.popleft().num_rows)
+        self._first = max(self._first, min(lowest, self._end))
+
+    def slice(self, first: int, end: int) -> dict[str, Any] | None:
+        """The values of some events by column; None where not all of them are plain."""
+        while self._end < end and self._whole:
+            self._take_apart(self._whole.popleft())
+        if first < self._first or end > self._end:
+            return None
+        return {name: column.slice(first, end) for name, column in self._columns.items()}
+
+    def _take_apart(self, batch: pa.RecordBatch) -> None:
         taken = self._taken_apart(batch)
         if taken is None:
             self._forget(self._end + batch.num_rows)
             return
-        lowest = max(lowest, self._first)
         for column, values in zip(self._columns.values(), taken, strict=True):
-            column.add(values, lowest)
-        self._first = lowest
+            column.add(values, self._first)
         self._end += batch.num_rows
-
-    def slice(self, first: int, end: int) -> dict[str, Any] | None:
-        """The values of some events by column; None where not all of them are plain."""
-        if first < self._first or end > self._end:
-            return None
-        return {name: column.slice(first, end) for name, column in self._columns.items()}
 
     def _forget(self, until: int) -> None:
         self._first = self._end = until

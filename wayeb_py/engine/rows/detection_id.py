@@ -5,6 +5,7 @@ an episode hashes both its ends. Batches, workers and restarts do not enter, nor
 
 A match of a rule has only times and what the rule emits: its id is a hash of all that. Matches that are alike in
 everything are decided at one time and so come out together: the second and every further one gets its number too.
+Where several tasks match a rule, each numbers its own, and who gathers them numbers them again (`apart_from`).
 """
 
 from __future__ import annotations
@@ -27,15 +28,44 @@ def with_ids(table: pa.Table, rules: Collection[str] = ()) -> pa.Table:
     """The table of detections or of episodes with `detection_id` as its first column; `rules` are those of the file."""
     if not rules and table.num_rows <= FEW_ROWS and (few := _few(table)) is not None:
         return _with(table, few)
+    if not rules:
+        return _with(table, _joined(table, None))
+    of_rule = pc.is_in(table.column("pattern").cast(pa.string()), value_set=pa.array(list(rules)))
+    return _with(table, _told_apart(_joined(table, of_rule), of_rule.to_pylist()))
+
+
+def apart_from(table: pa.Table, known: set[str]) -> pa.Table:
+    """The table with ids, in which no match of a rule has an id that is known; adds the ids of its matches.
+
+    The ids of all tables of a batch are then those that one table of all their rows would have.
+    """
+    of_rule = table.column("seq").is_null() if "seq" in table.column_names else None  # matches have no word
+    if of_rule is None or not pc.any(of_rule).as_py():
+        return table
+    ids, is_one = table.column(DETECTION_ID).to_pylist(), of_rule.to_pylist()
+    own = {text for text, is_match in zip(ids, is_one, strict=True) if is_match}
+    if known.isdisjoint(own):
+        known |= own
+        return table
+    bare = table.drop_columns([DETECTION_ID])
+    for row, (text, is_match) in enumerate(zip(_joined(bare, of_rule), is_one, strict=True)):
+        if is_match:
+            number, ids[row] = 1, _id(text)
+            while ids[row] in known:
+                number += 1
+                ids[row] = _id(f"{text}\x1f{number}")
+            known.add(ids[row])
+    return bare.add_column(0, DETECTION_ID, pa.array(ids, pa.string()))
+
+
+def _joined(table: pa.Table, of_rule: pa.ChunkedArray | None) -> list[str]:
+    """The texts that name rows; of the rows of rules, where there are some, all that they have."""
     parts = [_texts(table.column(name), name == "other") for name in NAMED_BY if name in table.column_names]
-    if rules:
-        of_rule = pc.is_in(table.column("pattern").cast(pa.string()), value_set=pa.array(list(rules)))
+    if of_rule is not None:
         own = [name for name in table.column_names if name not in NAMED_BY and name != STALE]
         parts += [_only(of_rule, name, table.column(name)) for name in own]
-    joined = pc.binary_join_element_wise(*parts, "\x1f", null_handling="skip").to_pylist()
-    if rules:
-        joined = _told_apart(joined, of_rule.to_pylist())
-    return _with(table, joined)
+    joined: list[str] = pc.binary_join_element_wise(*parts, "\x1f", null_handling="skip").to_pylist()
+    return joined
 
 
 def _with(table: pa.Table, texts: list[str]) -> pa.Table:

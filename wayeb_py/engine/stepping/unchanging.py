@@ -64,10 +64,11 @@ def _behind_the_first(entity: I32, changes: Bool, changes_first: Bool) -> Bool:
 
 
 def take_unchanging(
-    cohorts: Sequence[Cohort], entity: I32, ts: I64, is_left_out: Bool, count: I64, last_ts: I64
-) -> None:
-    """Counts the events that change nothing in the words of their entities; after those that are left out words begin
-    again."""
+    cohorts: Sequence[Cohort], entity: I32, ts: I64, is_left_out: Bool, count: I64, last_ts: I64, tail_ts: I64,
+    tail: int,
+) -> None:  # fmt: skip
+    """Counts the events that change nothing in the words of their entities, with their times, at which matches may
+    begin; after those that are left out words begin again."""
     n = len(entity)
     order = np.argsort(entity, kind="stable")
     by_entity = entity[order]
@@ -79,5 +80,10 @@ def take_unchanging(
     anew = whose[(left_out >= 0) | (count[whose] == 0)]
     for stepper in (one for cohort in cohorts for one in cohort.steppers if isinstance(one, TableStepper)):
         stepper.state[anew] = 0
-    count[whose] = np.where(left_out >= 0, 0, count[whose]) + more
+    before = np.where(left_out >= 0, 0, count[whose])
+    place = np.arange(n) - np.repeat(ends - more, ends - begins)  # among the events of the word that goes on
+    kept = place >= 0
+    seq = np.repeat(before, ends - begins) + place
+    tail_ts[by_entity[kept].astype(np.int64) * tail + seq[kept] % tail] = ts[order][kept]
+    count[whose] = before + more
     last_ts[whose] = np.where(more > 0, ts[order][ends - 1], last_ts[whose])

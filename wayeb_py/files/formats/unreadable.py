@@ -10,6 +10,7 @@ file has them. The checks cost some hundredths of the time of reading.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -42,9 +43,18 @@ def unreadable_file(file: EventFile, error: BaseException) -> DataError:
 
 
 def is_of_the_system(error: DataError, cause: BaseException | None = None) -> bool:
-    """Whether a disk, a network or a permission keeps a file from being read, and not its content."""
+    """Whether a disk, a network, a store or a permission keeps a file from being read, and not its content."""
     cause = cause or error.__cause__
-    return isinstance(cause, OSError) and cause.errno is not None
+    return isinstance(cause, OSError) and (cause.errno is not None or _is_of_a_store(cause))
+
+
+def _is_of_a_store(cause: OSError) -> bool:
+    """Whether the client of a store raised it: Arrow's say so in the text, others by a class of their own. What a
+    decoder says of damaged bytes is a plain OSError too."""
+    return type(cause) is not OSError or _STORES.search(str(cause)) is not None
+
+
+_STORES = re.compile("AWS Error|Azure Error|google::cloud")
 
 
 _OS_HINT = "see that the file is there and may be read"

@@ -189,7 +189,7 @@ def _spelt(values: list[Any], type_: pa.DataType) -> list[str] | None:
         return ["null" if value is None else "true" if value else "false" for value in values]
     if pt.is_float64(type_):
         if all(value is None or 1e-3 <= abs(value) < 1e6 for value in values):
-            return ["null" if value is None else repr(value) for value in values]
+            return ["null" if value is None else repr(value).removesuffix(".0") for value in values]
         return None
     return ["null" if value is None else _quoted(value) for value in values]
 

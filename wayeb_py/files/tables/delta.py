@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from wayeb_py.errors import DataError
 from wayeb_py.files.discover import EventFile
+from wayeb_py.files.store_clients import HDFS
 from wayeb_py.files.stores import Location, StorePath, located
 from wayeb_py.files.tables import Growth
 from wayeb_py.files.tables.held_output import DIGEST, OURS, HeldOutput
@@ -181,10 +182,22 @@ def _uri(place: Location) -> str:
 
 def _options(place: Location) -> dict[str, str] | None:
     """The settings that this package's client needs and the store's own tools do not: permission to use plain HTTP."""
+    if isinstance(place, StorePath) and place.scheme in HDFS:
+        _require_hdfs(place)
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
     if isinstance(place, StorePath) and place.scheme == "s3" and endpoint.startswith("http://"):
         return {"AWS_ALLOW_HTTP": "true", "AWS_ENDPOINT_URL": endpoint}
     return None
+
+
+def _require_hdfs(place: StorePath) -> None:
+    """This package speaks HDFS's own protocol alone, and would wait for minutes for a name node that is away."""
+    if place.scheme != "hdfs":
+        raise DataError(
+            "Delta tables are not read or written by the HTTP interface of HDFS", str(place),
+            hint="name the table by the name node's own port: delta:hdfs://HOST:8020/…",
+        )  # fmt: skip
+    place.exists()
 
 
 @contextmanager

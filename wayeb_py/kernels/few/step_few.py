@@ -236,6 +236,7 @@ def skip_few(begin, end, few, keys, words, axes, rows, tables, kept, changes):  
             words.length[e] = 0
         else:
             kept.state[e] = np.uint16(before)
+            rows.tail_ts[e * rows.tail + words.length[e] % rows.tail] = t
             words.length[e] += 1
             words.last_ts[e] = t
     return end

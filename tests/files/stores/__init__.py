@@ -1,0 +1,1 @@
+"""Tests of event files: reading, writing, sorting, damage."""
