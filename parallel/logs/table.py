@@ -34,8 +34,8 @@ from wayeb_py.files.read import joined_schema, open_file
 from wayeb_py.files.stores import StorePath, located
 from wayeb_py.files.tables import Growth, find_growth, table_identity
 from wayeb_py.parallel.durable.sealed_files import CHOICE, seal, unseal
-from wayeb_py.parallel.logs.file_rows import BATCH_ROWS, read_typed
-from wayeb_py.parallel.logs.folder_journal import open_journal
+from wayeb_py.parallel.logs.folders.file_rows import BATCH_ROWS, read_typed
+from wayeb_py.parallel.logs.folders.folder_journal import open_journal
 from wayeb_py.parallel.logs.log import Log, OffsetRange, Offsets
 
 PARTITION = ""

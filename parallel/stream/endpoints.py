@@ -209,12 +209,12 @@ def open_log(
 
         return TableLog(source, journal)
     if stored is not None:
-        from wayeb_py.parallel.logs.stored_folder import StoredFolderLog  # for start-up time
+        from wayeb_py.parallel.logs.folders.stored_folder import StoredFolderLog  # for start-up time
 
         if not stored.exists() and not StorePath(stored.root, PurePosixPath()).exists():
             raise DataError(f"there is no bucket `{stored.root.partition('://')[2]}` to read from", source)
         return StoredFolderLog(stored, journal)
-    from wayeb_py.parallel.logs.folder import FolderLog  # for start-up time
+    from wayeb_py.parallel.logs.folders.folder import FolderLog  # for start-up time
 
     return FolderLog(path, journal)
 

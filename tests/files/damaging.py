@@ -24,8 +24,8 @@ from wayeb_py.files.discover import EventFile, told_by_name
 from wayeb_py.files.output.set_aside import render_aside
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import open_events
-from wayeb_py.parallel.logs.file_ranges import FileLook, FileRange, StillGrowing, Unfinished, look_at
-from wayeb_py.parallel.logs.file_rows import read_range
+from wayeb_py.parallel.logs.folders.file_ranges import FileLook, FileRange, StillGrowing, Unfinished, look_at
+from wayeb_py.parallel.logs.folders.file_rows import read_range
 
 PATTERNS = wayeb_py.compile(
     "stream s { key id time ts in s }\n"

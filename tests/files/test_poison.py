@@ -21,8 +21,8 @@ from wayeb_py.files.formats import lines
 from wayeb_py.files.formats.block import Selection, TimeRange
 from wayeb_py.files.output.set_aside import render_aside
 from wayeb_py.files.projection import Wanted
-from wayeb_py.parallel.logs import folder as folder_log
-from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.logs.folders import folder as folder_log
+from wayeb_py.parallel.logs.folders.folder import FolderLog
 from wayeb_py.parallel.logs.log import OffsetRange
 from wayeb_py.parallel.logs.messages import Messages, parse_messages
 from wayeb_py.run import startup

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from wayeb_py.clock import SYSTEM, Clock
-from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.logs.folders.folder import FolderLog
 from wayeb_py.parallel.recovery.pattern_versions import keep_version
 from wayeb_py.parallel.stream import task as stream_task
 from wayeb_py.parallel.stream.source import SourceOptions, StreamReader

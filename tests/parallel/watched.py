@@ -18,7 +18,7 @@ import wayeb_py
 from wayeb_py.clock import Clock
 from wayeb_py.files.formats.block import Block
 from wayeb_py.files.projection import Wanted
-from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.logs.folders.folder import FolderLog
 from wayeb_py.parallel.logs.log import OffsetRange
 
 PATTERNS = wayeb_py.compile('stream s { key id time ts in s }\npattern P := (v > 5 and k = "a")\n')

@@ -30,7 +30,7 @@ from benchmarks.harness.measure import Experiment, Figure
 from benchmarks.inputs.open_sea import STREAM
 from benchmarks.references.pair_patterns_in_numpy import TEXT
 from wayeb_py.files.read import open_events
-from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.logs.folders.folder import FolderLog
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.recovery.snapshots import Epoch
 from wayeb_py.parallel.sinks.sinks import FunctionSink

@@ -44,7 +44,7 @@ from wayeb_py.parallel.batch import job
 from wayeb_py.parallel.batch.several_entities import plan
 from wayeb_py.parallel.batch.several_entities.cells import READ_THERE, lay_out
 from wayeb_py.parallel.batch.several_entities.presence import Presence, Raster, pairs_of
-from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.logs.folders.folder import FolderLog
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.sinks.sinks import ParquetSink
 from wayeb_py.parallel.spark.session import open_session

@@ -33,7 +33,7 @@ import wayeb_py
 from benchmarks.harness.measure import Experiment, Figure, start
 from benchmarks.harness.processor_seconds import tree_cpu_s
 from benchmarks.inputs.fleet_events import FOLDER, QUICK_EVENTS, SIX_PATTERNS, fleet_file
-from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.logs.folders.folder import FolderLog
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.sinks.sinks import Batch, ParquetSink
 from wayeb_py.parallel.spark.session import open_session

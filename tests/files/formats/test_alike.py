@@ -26,8 +26,8 @@ from wayeb_py.files.formats.lines import LineBlock
 from wayeb_py.files.formats.ndjson import parse_lines
 from wayeb_py.files.output.set_aside import render_aside
 from wayeb_py.files.projection import Wanted, WantedColumn
-from wayeb_py.parallel.logs.file_ranges import FileLook, look_at
-from wayeb_py.parallel.logs.file_rows import read_range
+from wayeb_py.parallel.logs.folders.file_ranges import FileLook, look_at
+from wayeb_py.parallel.logs.folders.file_rows import read_range
 from wayeb_py.parallel.logs.messages import Messages, parse_messages
 
 TIMES = {"a number": (pa.int64(), "s"), "a time": (pa.timestamp("us", "UTC"), None)}

@@ -20,7 +20,7 @@ from wayeb_py.parallel.health import gauge
 from wayeb_py.parallel.health.stream_summary import StreamSummary
 from wayeb_py.parallel.health.totals import load_totals, save_totals
 from wayeb_py.parallel.live.live_stream import live_stream
-from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.logs.folders.folder import FolderLog
 from wayeb_py.parallel.logs.log import Log
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.sinks.sinks import Batch, ParquetSink

@@ -36,7 +36,7 @@ from wayeb_py.parallel.health.totals import load_totals
 from wayeb_py.parallel.live.batch_ledger import BEGUN, BatchLedger
 from wayeb_py.parallel.live.lanes import leveled_loop
 from wayeb_py.parallel.live.lanes.live_lanes import ServiceOptions
-from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.logs.folders.folder import FolderLog
 from wayeb_py.parallel.logs.log import OffsetRange, Offsets
 from wayeb_py.parallel.recovery.offset import Offset
 from wayeb_py.parallel.recovery.snapshots import Epoch

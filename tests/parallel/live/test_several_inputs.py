@@ -16,7 +16,7 @@ from tests.parallel.live.live_runs import LiveRun, images
 from wayeb_py.clock import Clock
 from wayeb_py.engine.rows.detection_id import with_ids
 from wayeb_py.parallel.live.lanes import leveled_loop
-from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.logs.folders.folder import FolderLog
 from wayeb_py.parallel.logs.log import Log
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 

@@ -25,9 +25,9 @@ from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.durable.sealed_files import seal, unseal
 from wayeb_py.parallel.health.stream_summary import StreamSummary
 from wayeb_py.parallel.health.stream_view import Health
-from wayeb_py.parallel.logs import folder as folder_log
 from wayeb_py.parallel.logs.back_pressure import Capacity
-from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.logs.folders import folder as folder_log
+from wayeb_py.parallel.logs.folders.folder import FolderLog
 from wayeb_py.parallel.logs.replay import ReplayLog
 from wayeb_py.parallel.logs.replay_store import store_events
 from wayeb_py.parallel.recovery import pattern_versions

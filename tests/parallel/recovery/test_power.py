@@ -19,7 +19,7 @@ from tests.parallel.overflow_reads import note_reads
 from wayeb_py.engine.rows.detection_id import with_ids
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.health.failure import find_cause
-from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.logs.folders.folder import FolderLog
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.sinks.sinks import ParquetSink
 from wayeb_py.parallel.stream.stream import stream

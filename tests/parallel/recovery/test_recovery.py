@@ -20,7 +20,7 @@ from tests.parallel.driven_stream import DrivenStream
 from wayeb_py import stored_patterns
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.durable import failpoints
-from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.logs.folders.folder import FolderLog
 from wayeb_py.parallel.recovery import pattern_versions, snapshots
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint, begin
 from wayeb_py.parallel.recovery.first_start import begin_version, last_schema

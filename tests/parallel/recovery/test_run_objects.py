@@ -27,7 +27,7 @@ from wayeb_py.errors import DataError, PassingError
 from wayeb_py.files.stores import Location, StorePath
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.logs import table
-from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.logs.folders.folder import FolderLog
 from wayeb_py.parallel.logs.replay import ReplayLog
 from wayeb_py.parallel.logs.replay_store import store_events
 from wayeb_py.parallel.logs.several_logs import SeveralLogs

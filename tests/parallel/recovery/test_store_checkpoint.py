@@ -20,7 +20,7 @@ from wayeb_py.errors import DataError, PassingError
 from wayeb_py.files.stores import StorePath
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.live.live_stream import live_stream
-from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.logs.folders.folder import FolderLog
 from wayeb_py.parallel.recovery import store_checkpoint
 from wayeb_py.parallel.recovery.store_checkpoint import StoreCheckpoint
 from wayeb_py.parallel.sinks.sinks import StoreSink

@@ -23,7 +23,7 @@ from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.engine.rows.detection_id import DETECTION_ID
 from wayeb_py.errors import DataError, EventsError
 from wayeb_py.parallel.health.stream_summary import StreamSummary
-from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.logs.folders.folder import FolderLog
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.sinks.sinks import Batch, ParquetSink
 from wayeb_py.parallel.stream.dataframe import recognise_stream

@@ -24,7 +24,7 @@ from tests.parallel.car_events import PATTERNS, add_file, make_events
 from tests.polling import DEADLINE_S, poll
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.health.stream_summary import StreamSummary
-from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.logs.folders.folder import FolderLog
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint, Restart
 from wayeb_py.parallel.sinks.sinks import FunctionSink, ParquetSink, Sink
 from wayeb_py.parallel.stream.stream import stream

@@ -17,7 +17,7 @@ import wayeb_py
 from tests.parallel.stream.ship_events import SOURCE, make_events, write_files
 from wayeb_py.errors import DataError
 from wayeb_py.files.projection import Wanted
-from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.logs.folders.folder import FolderLog
 from wayeb_py.parallel.logs.log import OffsetRange, Offsets
 from wayeb_py.parallel.stream.plan import StreamPlan, plan_stream
 from wayeb_py.parallel.stream.shard_packing import cut_ranges

@@ -26,7 +26,7 @@ from tools.kafka.broker import Broker
 from wayeb_py.errors import DataError
 from wayeb_py.files.output.set_aside import BadLimit, kind_of
 from wayeb_py.parallel.health.stream_summary import StreamSummary
-from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.logs.folders.folder import FolderLog
 from wayeb_py.parallel.logs.kafka import KafkaLog
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.sinks.sinks import ParquetSink

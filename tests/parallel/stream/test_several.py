@@ -34,7 +34,7 @@ from wayeb_py.clock import Clock
 from wayeb_py.engine.rows.detection_id import DETECTION_ID
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.health.stream_summary import StreamSummary
-from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.logs.folders.folder import FolderLog
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.recovery.pattern_versions import keep_version
 from wayeb_py.parallel.recovery.snapshots import Epoch

@@ -27,7 +27,7 @@ import wayeb_py
 from tests.parallel.stream.test_shard_operator import KeptState
 from wayeb_py.cli.event_files import read_named
 from wayeb_py.errors import DataError
-from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.logs.folders.folder import FolderLog
 from wayeb_py.parallel.logs.several_logs import StreamLogs
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.recovery.pattern_versions import keep_version

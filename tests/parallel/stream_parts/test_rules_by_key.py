@@ -30,7 +30,7 @@ from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.engine.rows.detection_id import DETECTION_ID, with_ids
 from wayeb_py.errors import PatternError
 from wayeb_py.parallel.health.stream_summary import StreamSummary
-from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.logs.folders.folder import FolderLog
 from wayeb_py.parallel.logs.several_logs import StreamLogs
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.recovery.snapshots import Epoch

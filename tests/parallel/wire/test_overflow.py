@@ -17,7 +17,7 @@ from tests.parallel.small_spark import SmallSpark
 from wayeb_py.engine.rows.detection_id import with_ids
 from wayeb_py.errors import DataError
 from wayeb_py.files.formats.block import Block
-from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.logs.folders.folder import FolderLog
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.sinks.sinks import ParquetSink, Sink
 from wayeb_py.parallel.stream import task_result

@@ -15,7 +15,7 @@ from typing import IO
 from wayeb_py.errors import DataError
 from wayeb_py.files.stores import Location, StorePath, is_missing
 from wayeb_py.parallel.durable.sealed_files import seal, unseal
-from wayeb_py.parallel.logs.file_ranges import FileRange
+from wayeb_py.parallel.logs.folders.file_ranges import FileRange
 
 
 class FolderJournal:

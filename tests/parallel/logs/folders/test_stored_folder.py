@@ -24,9 +24,9 @@ from tests.parallel.recovery.conftest import store as store  # a fixture
 from wayeb_py.cli.exit_codes import DATA_FAULT
 from wayeb_py.errors import DataError
 from wayeb_py.files.stores import StorePath
-from wayeb_py.parallel.logs import stored_folder as module
+from wayeb_py.parallel.logs.folders import stored_folder as module
+from wayeb_py.parallel.logs.folders.stored_folder import StoredFolderLog
 from wayeb_py.parallel.logs.log import OffsetRange
-from wayeb_py.parallel.logs.stored_folder import StoredFolderLog
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.stream.endpoints import open_log, refuse_mixed_up
 

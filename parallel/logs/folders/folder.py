@@ -42,8 +42,8 @@ from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import OpenedFile, joined_schema, open_file
 from wayeb_py.files.stores import Location, StorePath
 from wayeb_py.parallel.durable.sealed_files import CHOICE
-from wayeb_py.parallel.logs.file_names import event_files, facts_of
-from wayeb_py.parallel.logs.file_ranges import (
+from wayeb_py.parallel.logs.folders.file_names import event_files, facts_of
+from wayeb_py.parallel.logs.folders.file_ranges import (
     QUIET_S,
     RANGE_BYTES,
     FileLook,
@@ -55,8 +55,8 @@ from wayeb_py.parallel.logs.file_ranges import (
     merge,
     name_fault,
 )
-from wayeb_py.parallel.logs.file_rows import read_range
-from wayeb_py.parallel.logs.folder_journal import FolderJournal, open_journal, render_journal
+from wayeb_py.parallel.logs.folders.file_rows import read_range
+from wayeb_py.parallel.logs.folders.folder_journal import FolderJournal, open_journal, render_journal
 from wayeb_py.parallel.logs.log import Log, NoEventsError, OffsetRange, Offsets
 
 SAMPLED_FILES = 8  # files sampled of the oldest, and of the newest

@@ -16,7 +16,7 @@ import pytest
 from tests.parallel.watched import blocks, log_of, pack, quieten, read_ids, write, write_csv, write_lines
 from wayeb_py.clock import Clock
 from wayeb_py.files.formats import lines
-from wayeb_py.parallel.logs import folder as folder_log
+from wayeb_py.parallel.logs.folders import folder as folder_log
 
 
 @pytest.fixture

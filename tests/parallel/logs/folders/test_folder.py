@@ -18,9 +18,9 @@ from tests.parallel.watched import WANTED, blocks, log_of, quieten, read_ids, wr
 from wayeb_py.errors import DataError, EventsError
 from wayeb_py.files.formats import lines
 from wayeb_py.files.projection import Wanted
-from wayeb_py.parallel.logs import file_ranges
-from wayeb_py.parallel.logs import folder as folder_log
-from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.logs.folders import file_ranges
+from wayeb_py.parallel.logs.folders import folder as folder_log
+from wayeb_py.parallel.logs.folders.folder import FolderLog
 from wayeb_py.parallel.logs.log import OffsetRange
 
 

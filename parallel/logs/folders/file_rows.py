@@ -47,7 +47,14 @@ from wayeb_py.files.formats.parquet import open_parquet, refuse_bomb, sound_batc
 from wayeb_py.files.formats.unreadable import DECODING_ERRORS, is_of_the_system, require_sound, unreadable_file
 from wayeb_py.files.projection import Wanted, WantedColumn
 from wayeb_py.files.stores import is_address, is_missing, located, size_of
-from wayeb_py.parallel.logs.file_ranges import FileRange, arrow_batches, read_bytes, refuse_other, rows_of, unpacked
+from wayeb_py.parallel.logs.folders.file_ranges import (
+    FileRange,
+    arrow_batches,
+    read_bytes,
+    refuse_other,
+    rows_of,
+    unpacked,
+)
 
 BATCH_ROWS = 1 << 20
 LARGE_ROWS = 1 << 21

@@ -23,10 +23,10 @@ from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.errors import DataError
 from wayeb_py.files.discover import EventFile
 from wayeb_py.files.stores import StorePath
-from wayeb_py.parallel.logs.file_names import event_objects
-from wayeb_py.parallel.logs.file_ranges import FileRange, object_range
-from wayeb_py.parallel.logs.folder import FolderLog, partition_of
-from wayeb_py.parallel.logs.folder_journal import FolderJournal
+from wayeb_py.parallel.logs.folders.file_names import event_objects
+from wayeb_py.parallel.logs.folders.file_ranges import FileRange, object_range
+from wayeb_py.parallel.logs.folders.folder import FolderLog, partition_of
+from wayeb_py.parallel.logs.folders.folder_journal import FolderJournal
 from wayeb_py.parallel.logs.log import Offsets
 
 LOOK_EVERY_S = 1.0  # a look lists the folder, which the store's owner may pay for
