@@ -28,10 +28,10 @@ from wayeb_py.files.stores import Location, StorePath
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.logs import table
 from wayeb_py.parallel.logs.folders.folder import FolderLog
+from wayeb_py.parallel.logs.folders.stored_folder import StoredFolderLog
 from wayeb_py.parallel.logs.replay import ReplayLog
 from wayeb_py.parallel.logs.replay_store import store_events
 from wayeb_py.parallel.logs.several_logs import SeveralLogs
-from wayeb_py.parallel.logs.stored_folder import StoredFolderLog
 from wayeb_py.parallel.logs.table import TableLog
 from wayeb_py.parallel.recovery import run_objects
 from wayeb_py.parallel.recovery.run_objects import EarlierRun, RunObjects, clear_before
