@@ -1,6 +1,6 @@
 """The files of snapshots lie in a folder that the driver and all tasks see; `run_objects` keeps them in a store.
 
-GROUP/PARTITION/POINT.state     each group of patterns has a folder for each partition; `snapshots` names the files
+    GROUP/PARTITION/POINT.state     each group of patterns has a folder for each partition; `snapshots` names the files
 """
 
 from __future__ import annotations

@@ -24,10 +24,11 @@ from tests.parallel.killing import BatchRun
 from tests.parallel.small_spark import SmallSpark
 from tools.hdfs.cluster import HdfsCluster
 from wayeb_py.errors import DataError, PassingError
-from wayeb_py.files.stores import StorePath
+from wayeb_py.files.stores import Location, StorePath
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.logs import table
 from wayeb_py.parallel.logs.folders.folder import FolderLog
+from wayeb_py.parallel.logs.folders.stored_folder import StoredFolderLog
 from wayeb_py.parallel.logs.replay import ReplayLog
 from wayeb_py.parallel.logs.replay_store import store_events
 from wayeb_py.parallel.logs.several_logs import SeveralLogs
@@ -68,7 +69,7 @@ def often_by_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot_policy, "WHOLE_AT", 4.0)
 
 
-def run(store: StorePath, source: Path, work: Path, master: str = CLUSTER, **options: Any) -> None:
+def run(store: StorePath, source: Location, work: Path, master: str = CLUSTER, **options: Any) -> None:
     """A start on a machine that has only what the store has."""
     restart, log_of = options.pop("restart", None), options.pop("log", FolderLog)
     with StoreCheckpoint(store / "checkpoint", restart, work=work) as checkpoint:
@@ -325,6 +326,16 @@ def test_a_table_is_read_by_its_journal_in_the_store(
     for number, start in enumerate((0, 300, 500)):
         write_deltalake(tmp_path / "table", EVENTS.slice(start, (300, 200, 300)[number]), mode="append")
         run(store, tmp_path / "table", tmp_path / f"machine-{number}", log=TableLog, final=number == 2)
+    assert BatchRun(EVENTS).differs(found_in(store)) is None
+
+
+def test_source_output_and_checkpoint_are_all_in_the_store(store: StorePath, tmp_path: Path) -> None:
+    for number, start in enumerate((0, 300, 500)):
+        add_file(EVENTS.slice(start, (300, 200, 300)[number]), tmp_path / str(number), f"{number}")
+        for path in sorted((tmp_path / str(number)).rglob("*.parquet")):
+            with open(path, "rb") as file:
+                (store / "in" / path.parent.name / path.name).upload(file)
+        run(store, store / "in", tmp_path / f"machine-{number}", log=StoredFolderLog, final=number == 2)
     assert BatchRun(EVENTS).differs(found_in(store)) is None
 
 
