@@ -109,7 +109,7 @@ def _open_s3(bucket: str, endpoint: str | None) -> Any:
 
 
 def _open_gs(endpoint: str | None) -> Any:
-    """Google's store, with its own credentials; an emulator asks for none."""
+    """Google's store, with its own credentials; an emulator wants none."""
     from pyarrow import fs
 
     settings: dict[str, Any] = {"retry_time_limit": timedelta(seconds=REQUEST_S)}  # by default it tries for minutes

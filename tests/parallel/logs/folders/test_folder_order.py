@@ -195,7 +195,7 @@ def test_names_that_look_like_two_are_refused_and_not_in_the_list_of_what_may_go
 
 
 def test_the_documented_way_to_clean_up_removes_what_is_listed_and_nothing_else(folder: Path) -> None:
-    page = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
+    page = (Path(__file__).parents[4] / "docs" / "operations.md").read_text()
     command = next(line for line in page.splitlines() if "files-done.txt" in line and "xargs" in line)
     (folder / "part=0").mkdir()
     for name in ("part=0/a b.parquet", "part=0/'q\".parquet", "-delete.parquet", "(.parquet", "young.parquet"):

@@ -1,0 +1,1 @@
+"""Tests of levels: what waits, what is shared, what is shed."""
