@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 import wayeb_py
-from tests.engine.test_levels import Hand, slowed
+from tests.engine.priority_levels.test_levels import Hand, slowed
 from tests.parallel.live.live_loops import TableLog
 from wayeb_py.arrays import F64
 from wayeb_py.engine.recogniser import Recogniser

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import wayeb_py
-from tests.engine.test_levels import Hand, slowed
+from tests.engine.priority_levels.test_levels import Hand, slowed
 from tests.parallel.car_events import PATTERNS, add_file, make_events
 from tests.parallel.killing import BatchRun
 from tests.parallel.live.live_loops import TableLog
