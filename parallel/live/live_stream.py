@@ -128,7 +128,7 @@ def live_stream(
             gauge = Gauge(log, gauge_of(log, checkpoint.folder, capacity or Capacity(events=max_rows)), clock, writer)
             running = _Running(inputs, sink, committer, gauge, options, resuming, clock)
             resumed = running.settle(running.repeat_planned(resumed), number)
-            warm(patterns, types.bound)
+            warm(patterns, types.bound, once=once)
             memory.settle_objects()
             sys.setswitchinterval(SWITCH_S)
             summary.end = running.loop(resumed, number).run(stop)

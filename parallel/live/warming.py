@@ -1,4 +1,5 @@
-"""Loads kernels before a live stream begins: otherwise its first events would wait a second for them.
+"""Loads kernels before a live stream begins, and settles what places answer where: its first events would else wait a
+second for the kernels, and events of some seconds later another one for the cells around a coast.
 
 A recogniser of the same patterns is fed some made-up events, few by themselves and many together, and dropped.
 """
@@ -19,8 +20,9 @@ from wayeb_py.patterns import Patterns
 N = ROOM + 8  # more events than the path for a few takes
 
 
-def warm(patterns: Patterns, schemas: Mapping[str, pa.Schema]) -> None:
-    """Loads what reading lines needs, and patterns, unless they call a user's functions, whose calls may count."""
+def warm(patterns: Patterns, schemas: Mapping[str, pa.Schema], *, once: bool = False) -> None:
+    """Loads what reading lines needs, and patterns, unless they call a user's functions, whose calls may count. A
+    stream that reads `once` makes cells only when it has asked for as many positions as pay for them."""
     load_kernels_of(scan_json.__name__)
     if patterns.functions:
         return
@@ -29,6 +31,8 @@ def warm(patterns: Patterns, schemas: Mapping[str, pa.Schema]) -> None:
         batch = pa.RecordBatch.from_arrays([made_up(field.type) for field in schema], schema=schema)
         for begin, end in ((0, 1), (1, 2), (2, N)):
             recogniser.feed(batch.slice(begin, end - begin), stream)
+    if not once:
+        patterns.knowledge.settle()
 
 
 def made_up(type_: pa.DataType) -> pa.Array:

@@ -103,6 +103,11 @@ class KnowledgeBase:
             hint = f"several places of the file are: the first is called `{entry} (1)`"
         return DataError(f"no place of `{name}` is called `{entry}`", str(self.path_of(self.declared[name])), hint=hint)
 
+    def settle(self) -> None:
+        """Makes now what many positions would be answered by later: cells in which the answers are settled."""
+        for questions in self._questions.values():
+            questions.settle()
+
     def questions(self, asked: tuple[m.Near | m.Inside, ...]) -> Questions:
         """The questions about every position, to be answered together."""
         known = self._questions.get(asked)

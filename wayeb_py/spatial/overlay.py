@@ -58,11 +58,16 @@ class Questions:
     def __reduce__(self) -> tuple[type[Questions], tuple[Sequence[Question]]]:
         return Questions, (self._questions,)  # making an overlay again is faster than sending it
 
+    def settle(self) -> None:
+        """Makes the overlay now, for a caller who must not wait for it later."""
+        if self._overlay is None:
+            self._overlay = Overlay(self._questions)
+
     def ask(self, lon: F64, lat: F64) -> I16:
         """answers[row]: bit n is the answer to question n."""
         self._n_asked += len(lon)
-        if self._overlay is None and self._n_asked >= OFTEN:
-            self._overlay = Overlay(self._questions)
+        if self._n_asked >= OFTEN:
+            self.settle()
         if self._overlay is not None:
             return self._overlay.answer(lon, lat)
         answers = np.zeros(len(lon), dtype=np.int16)

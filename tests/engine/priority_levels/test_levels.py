@@ -3,6 +3,8 @@ marked; and what the clock decided can be decided again."""
 
 from __future__ import annotations
 
+import random
+import statistics
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -358,6 +360,30 @@ def test_what_is_urgent_does_not_wait_while_others_shed() -> None:
     assert levels == ["high", "low"]
 
 
+def test_shedding_leaves_most_of_the_time_to_the_levels_above() -> None:
+    # Passing over an event of the low level takes as long as recognising it, and all of them have waited too long.
+    source = STREAM + "".join(
+        f"pattern {level.capitalize()} := (x > 0) priority {level} {sheds}\n"
+        for level, sheds in (("high", ""), ("normal", ""), ("low", "shed after 50 ms"))
+    )
+    hand, skip = Hand(), Recogniser.skip_unneeded
+    recogniser = LeveledRecogniser(wayeb_py.compile(source), clock=hand.clock, slice_s=0.001)
+    recogniser.arrive([{"id": n % 7, "ts": n, "x": 1} for n in range(4_000)])
+    hand.pass_time(1.0)
+
+    def slow(own: Recogniser, events: Any, *others: Any) -> Any:
+        hand.pass_time(0.0002 * len(events))
+        return skip(own, events, *others)
+
+    done_s = [0.0, 0.0]
+    with slowed(hand, 0.0002), patch.object(Recogniser, "skip_unneeded", slow):
+        while recogniser.work() is not None:
+            done_s = [at or (0.0 if recogniser.is_behind(lane) else hand.now_s) for lane, at in enumerate(done_s)]
+    high_s, normal_s = done_s
+    assert 0.8 <= normal_s - high_s <= 0.8 * 1.35  # alone it takes 0.8 s
+    assert recogniser.tallies["low"].shed > 3_000
+
+
 def test_gaps_of_shedding_leave_events_in_a_row() -> None:
     _, left = overloaded("pattern P := (x > 0){3} priority normal shed after 200 ms\n", 0.002)
     n_done = 1_000  # half of the events, as many as there is time for
@@ -475,7 +501,18 @@ def test_slices_are_as_long_as_they_may_be_whatever_they_cost_for_themselves(
     for _ in range(60):
         sizes.note(sizes.rows, itself_s + an_event_s * sizes.rows)
     took_s = []
-    for _ in range(8):  # one of eight is smaller, which tells the costs apart
+    for _ in range(8):
         took_s.append(itself_s + an_event_s * sizes.rows)
         sizes.note(sizes.rows, took_s[-1])
     assert 0.7 * most_s <= max(took_s) <= 1.05 * most_s
+
+
+@pytest.mark.parametrize("seed", range(7))
+def test_slices_grow_though_a_machine_is_uneven_and_the_first_took_long(seed: int) -> None:
+    dice, sizes, rows = random.Random(seed), SliceSizes(0.00015, 1, 1 << 16), list[int]()
+    sizes.note(sizes.rows, 1.6)
+    for _ in range(3000):
+        took_s = (1e-4 + 5e-6 * sizes.rows) * dice.uniform(0.8, 1.5)
+        rows.append(sizes.rows)
+        sizes.note(sizes.rows, took_s * (20 if dice.random() < 0.02 else 1))
+    assert 14 <= statistics.median(rows[500:]) <= 26  # 20 on an even machine

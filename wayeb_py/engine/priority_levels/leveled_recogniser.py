@@ -43,6 +43,7 @@ from wayeb_py.engine.rows.joined_schema import fit, join_schemas
 from wayeb_py.engine.stepping.shared_values import Asked, SharedValues, asked_of_events
 
 SLICE_S = 0.00015  # what a slice of a lower level is to take: nearly all then give way within half a millisecond
+SHED_SHARE = 0.25  # of the time of lanes with work: what lower lanes have for shedding before them
 ALONE_S = 0.005  # how long the most urgent lane may work before others shed
 MOST_ROWS = 1 << 16
 LEFT_WAITING = 0.5  # of the time after which a lane sheds: what has waited for less stays when it does
@@ -114,6 +115,7 @@ class LeveledRecogniser:
         self._sizes = [SliceSizes(slice_s, 1 if lane else 1024, most_rows) for lane in range(len(self.lanes))]
         self._skipped_sizes = [SliceSizes(slice_s / 2, 256, most_rows) for _ in self.lanes]
         self._gave_way_s = clock.steady_s()  # when another lane than the most urgent last had its turn
+        self._for_shedding_s = 0.0  # what lower lanes may take to shed before the lane whose turn it is
         self._is_shedding: set[tuple[int, str]] = set()  # lanes, and the sources whose events they shed
         self.tallies: dict[Level, LevelTally] = {lane.level: LevelTally() for lane in self.lanes}
         replacing = {nth for name, stream in self._streams.items() if stream.replaces for nth in self._readers[name]}
@@ -202,19 +204,23 @@ class LeveledRecogniser:
     def work(self) -> Left | None:
         """The next slice of the most urgent lane that events wait for; None where all lanes have taken everything.
 
-        A lower lane that has long had something to shed goes before: it costs little, and a lane that never gets its
-        turn would else keep its events until no more are read. It goes before the most urgent lane only where that has
-        left nothing to the others for some milliseconds.
+        A lower lane that has long had something to shed goes before, for a share of the time: a lane that never gets
+        its turn would else keep its events until no more are read. It goes before the most urgent lane only where that
+        has left nothing to the others for some milliseconds.
         """
         for lane in range(len(self.lanes)):
             queue = self._oldest(lane)
             if queue is None:
                 continue
-            left = None
-            if lane > 0 or self._clock.steady_s() - self._gave_way_s >= ALONE_S:
-                left = self._shed_below(lane)
+            began_s, shed = self._clock.steady_s(), None
+            if lane > 0 or began_s - self._gave_way_s >= ALONE_S:
+                shed = self._shed_below(lane) if self._for_shedding_s >= 0.0 else None
                 self._gave_way_s = self._clock.steady_s()
-            return left or self._slice(lane, queue, queue.end)
+            left = shed or self._slice(lane, queue, queue.end)
+            share = SHED_SHARE if shed is None else -1.0
+            gained_s = share * (self._clock.steady_s() - began_s)
+            self._for_shedding_s = min(ALONE_S, self._for_shedding_s + gained_s)
+            return left
         return None
 
     def _shed_below(self, busy: int) -> Left | None:
