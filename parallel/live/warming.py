@@ -22,7 +22,7 @@ N = ROOM + 8  # more events than the path for a few takes
 
 def warm(patterns: Patterns, schemas: Mapping[str, pa.Schema], *, once: bool = False) -> None:
     """Loads what reading lines needs, and patterns, unless they call a user's functions, whose calls may count. A
-    stream that reads `once` makes cells only when it has asked for as many positions as pay for them."""
+    stream that reads `once` makes cells only when it has looked up as many positions as pay for them."""
     load_kernels_of(scan_json.__name__)
     if patterns.functions:
         return

@@ -38,7 +38,7 @@ class SliceSizes:
         self.rows = max(1, self._fitting // SMALLER) if is_smaller else self._fitting
 
     def _fits(self, n_rows: int, took_s: float) -> int:
-        """How many events fit into a slice, by what one of so many takes."""
+        """How many events fit into a slice, by what a slice of this size takes."""
         since = self._n_slices - FRESH
         self._times_s = {bits: known for bits, known in self._times_s.items() if known[1] > since}
         itself_s = min(own_s for own_s, _ in self._times_s.values())
