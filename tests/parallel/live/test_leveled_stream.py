@@ -25,7 +25,7 @@ from tests.parallel.live.live_loops import TableLog
 from tests.parallel.live.live_runs import LiveRun, images
 from wayeb_py.engine.priority_levels.decisions import Decisions, Made, made_of
 from wayeb_py.engine.priority_levels.leveled_recogniser import LeveledRecogniser
-from wayeb_py.errors import DataError
+from wayeb_py.errors import PassingError
 from wayeb_py.files.formats.block import Block
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.durable import failpoints
@@ -337,7 +337,7 @@ def test_a_disk_that_is_full_when_something_is_noted_is_one_message(tmp_path: Pa
     ledger.begin({})
     ledger.close()
     ledger._begun_files = [os.open("/dev/full", os.O_WRONLY) for _ in BEGUN]
-    with pytest.raises(DataError, match=r"cannot write `.*begun-1\.ndjson`: No space left on device"):
+    with pytest.raises(PassingError, match=r"cannot write `.*begun-1\.ndjson`: No space left on device"):
         ledger.note(7, offset_at(10, []))
     ledger.close()
 
