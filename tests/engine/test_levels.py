@@ -455,13 +455,13 @@ def test_a_newer_event_takes_the_place_of_one_that_waits() -> None:
 @pytest.mark.parametrize(
     ("pattern", "why"),
     [
-        ("pattern P := (x > 0) ; silence 5 s shed after 1 s", "a missing event would look like a silence"),
-        ("pattern P := (not detected(Q)) shed after 1 s\npattern Q := (x > 1)", "it reads what another pattern"),
+        ("pattern P := (x > 0) ; silence 5 s", "a missing event would look like a silence"),
+        ("pattern P := (not detected(Q))\npattern Q := (x > 1)", "it reads what another pattern"),
     ],
 )
-def test_a_pattern_that_could_invent_a_match_cannot_shed(pattern: str, why: str) -> None:
+def test_a_pattern_that_could_invent_a_match_cannot_shed_with_its_level(pattern: str, why: str) -> None:
     with pytest.raises(DataError, match=f"`P` cannot shed: {why}"):
-        LeveledRecogniser(wayeb_py.compile(STREAM + pattern + "\n"))
+        LeveledRecogniser(wayeb_py.compile(STREAM + pattern + "\n"), shed_s={"normal": Fraction(1)})
 
 
 @pytest.mark.parametrize(
