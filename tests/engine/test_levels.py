@@ -345,6 +345,19 @@ def test_a_level_that_never_gets_its_turn_sheds_all_the_same() -> None:
     assert low.waiting < 200
 
 
+def test_an_event_counts_once_for_its_level_and_as_done_after_the_last_lane() -> None:
+    source = "pattern A := (x > 0) priority low\npattern B := (x > 0) priority low shed after 50 ms\n"
+    recogniser, _ = overloaded(source + "pattern C := (x > 0) priority low shed after 1 h\n", 0.0006)
+    low = recogniser.tallies["low"]
+    assert len(recogniser.lanes) == 3
+    assert low.arrived == low.done + low.shed + low.waiting == 2_000
+    assert low.waiting == recogniser.n_waiting > 0
+    recogniser.finish()
+    assert (low.arrived, low.waiting) == (2_000, 0)
+    assert low.shed > 200
+    assert low.latency.n == low.done == 2_000 - low.shed
+
+
 def test_what_is_urgent_does_not_wait_while_others_shed() -> None:
     source = "pattern A := (x > 0) priority high\npattern B := (x > 0) priority low shed after 50 ms\n"
     hand = Hand()

@@ -226,6 +226,16 @@ class Kills:
         self._context.__exit__(*error)
 
 
+def assert_adds_up(summary: StreamSummary, folder: Path) -> None:
+    """An event of a level is done, shed or replaced, or waits: in a run, and in all runs together."""
+    totals = load_totals(folder / "checkpoint" / gauge.FOLDER)
+    for level, numbers in summary.by_level.items():
+        parts = sum(numbers[name] for name in ("done", "shed", "replaced", "waiting"))
+        assert numbers["arrived"] == parts, (folder.name, level, numbers)
+        every = {name: totals.sums[f"level_{name}"][level] for name in ("arrived", "done", "shed", "replaced")}
+        assert every.pop("arrived") == sum(every.values()) + totals.levels["level_waiting"][level], (folder.name, level)
+
+
 def test_an_overload_is_decided_again_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = Overload(tmp_path / "run")
     with Kills(run, tmp_path / "images", monkeypatch, []) as kills:
@@ -241,7 +251,7 @@ def test_an_overload_is_decided_again_after_a_kill(tmp_path: Path, monkeypatch: 
         again = Overload(image)
         before = again.decided()
         again.hand.now_s = now_s + 0.03
-        again.overloaded()
+        assert_adds_up(again.overloaded(), image)
         decided = again.decided()
         assert decided[: len(before)] == before, image.name
         assert rows(iter([again.found()])) == again.answer(decided), image.name

@@ -53,10 +53,7 @@ class LatencyHistogram:
 
 @dataclass(slots=True)
 class LevelTally:
-    """The events of one level: each that has arrived is done, shed, replaced, or waits.
-
-    If patterns of one level have different `shed after`, an event counts once for each lane.
-    """
+    """The events of one level: each that has arrived is done, shed, replaced, or waits (`level_counts`)."""
 
     arrived: int = 0
     done: int = 0
