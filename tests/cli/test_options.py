@@ -11,6 +11,8 @@ import typer
 from typer.testing import CliRunner
 
 from wayeb_py import cli
+from wayeb_py import compile as compile_patterns
+from wayeb_py.cli.event_files import read_named
 from wayeb_py.cli.option_groups import grouped
 from wayeb_py.cli.option_values import read_shed
 
@@ -88,3 +90,17 @@ def test_a_level_sheds_after_one_time_that_is_not_nothing(
         read_shed(text)
     assert raised.value.code == 2
     assert capsys.readouterr().err == f"{message}\n"
+
+
+@pytest.mark.parametrize("source", ["tcp://127.0.0.1:5000", "nmea+udp://127.0.0.1:10110", "-"])
+def test_the_source_of_the_only_stream_needs_no_name(
+    source: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    patterns = compile_patterns("stream ais { key id time t }\npattern A := (x > 1)\n")
+    for text in (source, "folder", "part=3/", "tcp://127.0.0.1:5000?format=csv"):
+        assert list(read_named(patterns, [text], "--source", "SOURCE").values()) == [[text]]
+    with pytest.raises(SystemExit) as raised:
+        read_named(patterns, [f"radar={source}"], "--source", "SOURCE")
+    assert raised.value.code == 2
+    message = f"no stream is called `radar`; the file has one stream, `ais`: write --source {source}"
+    assert capsys.readouterr().err == f"--source radar={source}: {message}\n"
