@@ -350,6 +350,7 @@ class LeveledRecogniser:
         tally = self.tallies[level]
         tally.stale += judged.n_marked
         tally.dropped += judged.n_dropped
+        tally.left_at(judged.ages)
         made = list(decisions)
         if judged.is_stale.any():
             ids = table.column(DETECTION_ID).filter(pa.array(judged.is_stale)).to_pylist()
