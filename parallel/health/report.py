@@ -102,7 +102,7 @@ class Report:
             self._told_old.add(name)
             message = (
                 f"all detections of `{name}` in this batch are more than a day too old for its `valid for`, which "
-                "compares the event's own time with the time of day; for recorded events, --no-shed drops nothing"
+                "compares the event's own time with wall time; for recorded events, --no-shed drops nothing"
             )
             if not self.reporting.quiet and self._screen is None:
                 self._try(partial(self.lines.tell, "old", message, "warning", pattern=name))
