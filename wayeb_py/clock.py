@@ -26,3 +26,8 @@ class Clock:
 
 
 SYSTEM = Clock()
+
+
+def utc_text(clock: Clock) -> str:
+    """The time of day as logs have it: `2026-01-31T12:00:00.000Z`."""
+    return clock.utc().isoformat(timespec="milliseconds").replace("+00:00", "Z")

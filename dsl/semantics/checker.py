@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.semantics.matches.shedding import check_shedding
 from wayeb_py.dsl.semantics.names import DeclaredNames, gather, order_lets
 from wayeb_py.dsl.semantics.patterns import resolve_all
 from wayeb_py.dsl.semantics.scope import Diagnostics, Scope
@@ -75,6 +76,7 @@ def check(
         patterns = resolve_all(scopes, gathered, ordered)
         rules = _resolve_rules(scopes, facts, patterns, gathered, ordered)
     patterns = with_tiers(patterns, report)
+    check_shedding(patterns, gathered.patterns, {name: scope.stream for name, scope in scopes.items()}, report)
     if rules:
         from wayeb_py.dsl.semantics.rules.checker import check_rules, with_tiers_of_rules  # for start-up time
 

@@ -76,6 +76,7 @@ def _valid(tokens: list[Any]) -> t.ValidFor:
 
 def _shed(tokens: list[Any]) -> t.ShedAfter:
     errors.check_duration("shed after", tokens[2])
+    errors.check_shed_duration(tokens[2])
     return t.ShedAfter(tokens[2], span=tokens[0].span.to(tokens[2].span))
 
 

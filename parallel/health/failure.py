@@ -14,15 +14,16 @@ from pathlib import Path
 
 from wayeb_py.clock import SYSTEM
 from wayeb_py.errors import DataError, PassingError, WayebError, visible
+from wayeb_py.files.output.whole_file import MAKE_ROOM
 from wayeb_py.parallel.health.log_lines import Form, LogLines
 
 # A fragment of Spark's text, what happened, the remedy, and whether the fault may be gone at the next start; the first
 # match holds.
 _KNOWN = (
     (
-        r"No space left on device",
+        r"No space left on device|Disk quota exceeded",
         "the disk is full",
-        "make room, then start the stream again: it goes on where it was",
+        MAKE_ROOM,
         True,
     ),
     (

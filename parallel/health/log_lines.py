@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any, Literal
 
-from wayeb_py.clock import SYSTEM, Clock
+from wayeb_py.clock import SYSTEM, Clock, utc_text
 from wayeb_py.errors import visible
 from wayeb_py.parallel.health.stream_view import StreamView
 
@@ -36,7 +36,7 @@ class LogLines:
             line = _as_json(self._clock, event, message, level, facts)
         else:
             mark = "" if level == "info" else f"{level}: "
-            line = f"{_time_of_day(self._clock)} {mark}{visible(message)}"
+            line = f"{utc_text(self._clock)} {mark}{visible(message)}"
         stream = self._stream or sys.stderr
         stream.write(line + "\n")  # at once: `print` writes the end of a line by itself, and others may come between
         stream.flush()
@@ -47,13 +47,9 @@ class LogLines:
         self.tell("progress" if more else "batch", message, **(view.to_json() if self.form == "json" else {}))
 
 
-def _time_of_day(clock: Clock) -> str:
-    return clock.utc().isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 def _as_json(clock: Clock, event: str, message: str, level: str, facts: dict[str, Any]) -> str:
     return json.dumps(
-        {"at": _time_of_day(clock), "level": level, "event": event, "message": message} | facts, default=str
+        {"at": utc_text(clock), "level": level, "event": event, "message": message} | facts, default=str
     )
 
 
@@ -117,13 +113,18 @@ def render_line(view: StreamView) -> str:
             parts.append(f"{view.sum(name):,} {word}")
     for level, numbers in view.by_level.items():
         waits = f"{round(numbers['waiting']):,} waiting"
-        shed = round(view.sums.get("level_shed", {}).get(level, 0))
         took = f", p99 {numbers['p99_s'] * 1000:.3g} ms" if "p99_s" in numbers else ""
-        parts.append(f"{level}: {waits}" + (f", {shed:,} shed" if shed else "") + took)
+        parts.append(f"{level}: {waits}" + "".join(f", {n:,} {word}" for word, n in lost_by_level(view, level)) + took)
     parts.append(f"{view.entities:,} entities")
     if view.state_bytes_per_entity is not None:
         parts.append(f"{view.state_bytes_per_entity:,.0f} bytes each")
     return ", ".join(parts)
+
+
+def lost_by_level(view: StreamView, level: str) -> list[tuple[str, int]]:
+    """How many events of a level were shed, and how many of its detections were stale or dropped, where any were."""
+    counted = ((word, round(view.sums.get(f"level_{word}", {}).get(level, 0))) for word in ("shed", "stale", "dropped"))
+    return [(word, n) for word, n in counted if n]
 
 
 def slowest(view: StreamView) -> str:

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wayeb_py.parallel.health.log_lines import Form, LogLines, duration
 from wayeb_py.parallel.health.stream_view import Health, StreamView
+from wayeb_py.parallel.health.totals import BY_LEVEL
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -62,6 +64,7 @@ class Report:
         self._written_s = 0.0
         self._told_s = self.health.clock.steady_s()
         self._silent: set[str] = set()
+        self._told_old: set[str] = set()  # patterns
         self._woken, self._ended = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._watch, name="wayeb-report", daemon=True)
 
@@ -89,7 +92,20 @@ class Report:
 
     def took(self, batch: Batch) -> None:
         self.health.count(batch.number, batch.counts)
+        self._tell_of_old(batch.counts)
         self._woken.set()
+
+    def _tell_of_old(self, counts: Sequence[Mapping[str, Any]]) -> None:
+        """Says once of a pattern that all that it detects is stale for more than a day: the events are not live."""
+        by_level = [numbers for one in counts for numbers in one.get(BY_LEVEL, {}).values()]
+        for name in sorted({name for numbers in by_level for name in numbers.get("old", ())} - self._told_old):
+            self._told_old.add(name)
+            message = (
+                f"all detections of `{name}` in this batch are more than a day too old for its `valid for`, which "
+                "compares the event's own time with wall time; for recorded events, --no-shed drops nothing"
+            )
+            if not self.reporting.quiet and self._screen is None:
+                self._try(partial(self.lines.tell, "old", message, "warning", pattern=name))
 
     def timed(self, batch_s: float) -> None:
         """Takes the time of a batch, where no query of Spark's knows it."""

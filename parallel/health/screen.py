@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wayeb_py.errors import visible
-from wayeb_py.parallel.health.log_lines import FINE, duration, slowest
+from wayeb_py.parallel.health.log_lines import FINE, duration, lost_by_level, slowest
 from wayeb_py.parallel.health.stream_view import StreamView
 
 if TYPE_CHECKING:
@@ -125,6 +125,7 @@ def _faults(view: StreamView) -> RenderableType:
         )
         if view.sum(name) or name == "late"
     ]  # fmt: skip
+    rows += [(f"{word}, {level}", f"{n:,}") for level in view.by_level for word, n in lost_by_level(view, level)]
     rows.append(("bad", f"{view.sum('bad'):,}"))
     rows += [(f"  {reason}", f"{round(count):,}") for reason, count in view.sums.get("bad", {}).items()]
     idle_s = min((facts.idle_s for facts in view.sources.values()), default=0.0)

@@ -42,4 +42,7 @@ class StreamSummary(Tally):
         latency.join(LatencyHistogram.from_json(numbers["latency"]))
         before = self.by_level.get(level, {})
         sums = {name: before.get(name, 0) + numbers[name] for name in COUNTED}
+        if not before:  # what an earlier run has left waiting arrives in this one
+            over = sum(numbers[name] for name in ("done", "shed", "replaced"))
+            sums["arrived"] += max(0, numbers["waiting"] + over - numbers["arrived"])
         self.by_level[level] = {**sums, "waiting": numbers["waiting"], **latency.quantiles()}

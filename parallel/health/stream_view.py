@@ -17,11 +17,10 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from wayeb_py.clock import SYSTEM, Clock
+from wayeb_py.clock import SYSTEM, Clock, utc_text
 from wayeb_py.engine.priority_levels.level_tally import LatencyHistogram
 from wayeb_py.errors import WayebError
 from wayeb_py.parallel.health.gauge import FILE
@@ -203,7 +202,7 @@ class Health:
             if name not in ("source_waited_s", "source_watched_s")
         }
         return StreamView(
-            at=datetime.fromtimestamp(self.clock.wall_s(), UTC).isoformat(timespec="milliseconds"),
+            at=utc_text(self.clock),
             batch=self.totals.batch,
             sources=sources,
             sums={name: dict(of_label) for name, of_label in sums.items()},

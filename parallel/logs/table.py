@@ -28,7 +28,7 @@ from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.errors import DataError
 from wayeb_py.files.discover import EventFile
 from wayeb_py.files.formats.block import Block, Selection, TimeRange
-from wayeb_py.files.output.whole_file import make_folder, sync, write_whole
+from wayeb_py.files.output.whole_file import make_folder, sync, telling_faults, write_whole
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import joined_schema, open_file
 from wayeb_py.files.stores import StorePath, located
@@ -200,7 +200,7 @@ class TableLog(Log):
         """Adds a line to the journal, on the disk before any process learns its offsets."""
         make_folder(self.journal.parent)
         line = _line(growth.version, list(growth.files))
-        with open(self.journal, "ab") as file:
+        with telling_faults(self.journal), open(self.journal, "ab") as file:
             file.truncate(known.n_bytes)
             file.write(line)
             file.flush()

@@ -31,6 +31,7 @@ from pathlib import Path
 
 from wayeb_py.errors import DataError, PassingError
 from wayeb_py.files.folder_lock import hold_folder
+from wayeb_py.files.output.whole_file import telling_faults
 from wayeb_py.files.stores import StorePath
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.durable.sealed_files import seal, unseal
@@ -113,7 +114,7 @@ class StoreCheckpoint(Checkpoint):
     def _unpack(self, path: Path, packed: _Packed, source: io.RawIOBase) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         digest, left = hashlib.sha256(), packed.n_bytes
-        with open(path, "wb") as file:
+        with telling_faults(path), open(path, "wb") as file:
             while left and (piece := source.read(min(left, _PIECE))):
                 file.write(piece)
                 digest.update(piece)

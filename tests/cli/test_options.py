@@ -11,7 +11,10 @@ import typer
 from typer.testing import CliRunner
 
 from wayeb_py import cli
+from wayeb_py import compile as compile_patterns
+from wayeb_py.cli.event_files import read_named
 from wayeb_py.cli.option_groups import grouped
+from wayeb_py.cli.option_values import read_shed
 
 COMPILING = ("check", "explain", "run", "test", "map", "why", "stream")
 
@@ -70,3 +73,34 @@ def test_functions_run_once_for_all_pattern_files(tmp_path: Path) -> None:
     ended = CliRunner().invoke(cli.app, ["check", str(tmp_path), "--functions", str(tmp_path / "own.py")])
     assert ended.exit_code == 0, ended.output
     assert (tmp_path / "log").read_text() == "loaded "
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("low=0s", "--shed: `low` after nothing would skip every event: give a time, as in low=500ms"),
+        ("low=200ms,low=1s", "--shed: `low` comes twice: give each level once, as in low=500ms,normal=5s"),
+        ("lowest=1s", "--shed: `lowest` is no level: high, normal, low, as in low=500ms,normal=5s"),
+    ],
+)
+def test_a_level_sheds_after_one_time_that_is_not_nothing(
+    text: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as raised:
+        read_shed(text)
+    assert raised.value.code == 2
+    assert capsys.readouterr().err == f"{message}\n"
+
+
+@pytest.mark.parametrize("source", ["tcp://127.0.0.1:5000", "nmea+udp://127.0.0.1:10110", "-"])
+def test_the_source_of_the_only_stream_needs_no_name(
+    source: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    patterns = compile_patterns("stream ais { key id time t }\npattern A := (x > 1)\n")
+    for text in (source, "folder", "part=3/", "tcp://127.0.0.1:5000?format=csv"):
+        assert list(read_named(patterns, [text], "--source", "SOURCE").values()) == [[text]]
+    with pytest.raises(SystemExit) as raised:
+        read_named(patterns, [f"radar={source}"], "--source", "SOURCE")
+    assert raised.value.code == 2
+    message = f"no stream is called `radar`; the file has one stream, `ais`: write --source {source}"
+    assert capsys.readouterr().err == f"--source radar={source}: {message}\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.ended_command import EVENTS
+from wayeb_py.cli.exit_codes import explained
 
 
 def process(folder: Path, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
@@ -53,6 +55,28 @@ def test_a_reader_that_has_enough_is_no_error_worth_a_word(tmp_path: Path) -> No
         running.stdout.close()
         assert running.stderr.read() == ""
     assert running.returncode == 141
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full")
+@pytest.mark.parametrize("words", [("run", "--data"), ("stream", "--once", "--quiet", "--checkpoint=c", "--source")])
+@pytest.mark.usefixtures("wayeb")
+def test_a_full_disk_may_have_room_later(tmp_path: Path, words: tuple[str, ...]) -> None:
+    command, *options = words
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "events.csv").write_text(EVENTS)
+    line = [sys.executable, "-m", "wayeb_py.cli", command, "fleet.sre", *options, "in", "--out", "-"]
+    with open("/dev/full", "wb") as full:
+        ended = subprocess.run(line, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert ended.returncode == 75
+    assert "cannot write standard output: No space left on device" in ended.stderr
+    assert "make room, then give the same command again" in ended.stderr
+
+
+def test_a_full_disk_that_nothing_else_tells_of_is_no_fault_of_the_data(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised, explained():
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "some.file")
+    assert raised.value.code == 75
+    assert capsys.readouterr().err.startswith("cannot write `some.file`: No space left on device\n  = hint: make room")
 
 
 @pytest.mark.usefixtures("wayeb")

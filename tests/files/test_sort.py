@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 import tempfile
 from collections.abc import Iterator
@@ -11,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from wayeb_py.errors import DataError
+from wayeb_py.errors import DataError, PassingError
 from wayeb_py.files import sort
 from wayeb_py.files.sort import sort_events
 
@@ -95,3 +97,13 @@ def test_a_disk_that_cannot_be_written_is_told_in_a_sentence(tmp_path: Path, mon
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
     with pytest.raises(DataError, match="sorting failed: No such file or directory"):
         list(sort_events(make_batches(5, 1000, SCHEMA), SCHEMA, "ts"))
+
+
+def test_a_disk_without_room_to_sort_may_do_better_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(sort, "_spill", fail)
+    with pytest.raises(PassingError, match="sorting failed: No space left on device") as raised:
+        list(sort_events([], SCHEMA, "ts"))
+    assert raised.value.hint is not None

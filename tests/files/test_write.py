@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
 import os
@@ -14,9 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from wayeb_py.errors import DataError
+from wayeb_py.errors import DataError, PassingError
 from wayeb_py.files.output import write
 from wayeb_py.files.output.table_text import MANY_TIMES, iso_times, render_csv, render_ndjson
+from wayeb_py.files.output.whole_file import telling_faults
 from wayeb_py.files.output.write import (
     OutputFile,
     ParquetOutput,
@@ -200,10 +202,19 @@ def test_a_full_disk_is_told_in_a_sentence_and_leaves_nothing(tmp_path: Path) ->
     with open("/dev/full", "wb") as full:
         os.dup2(full.fileno(), output._whole.open().fileno())
     output.write(TABLE)
-    with pytest.raises(DataError, match=r"cannot write `.*d.ndjson`: No space left on device"):
+    with pytest.raises(PassingError, match=r"cannot write `.*d.ndjson`: No space left on device") as raised:
         output.commit()
+    assert raised.value.hint == "make room, then give the same command again: a stream goes on where it was"
     output.discard()
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_only_a_disk_without_room_may_do_better_later(number: int) -> None:
+    with pytest.raises(DataError) as raised, telling_faults(Path("x")):
+        raise OSError(number, os.strerror(number))
+    assert isinstance(raised.value, PassingError) is (number != errno.EIO)
+    assert raised.value.message == f"cannot write `x`: {os.strerror(number)}"
 
 
 def test_standard_output_is_flushed_at_once_or_held_until_the_end() -> None:

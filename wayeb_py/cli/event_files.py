@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import re
 from difflib import get_close_matches
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -33,7 +34,7 @@ def read_named(patterns: Patterns, data: list[str], option: str, what: str) -> d
     if not patterns.by_stream:
         return {}
     if len(names) == 1:
-        return {names[0]: [_without_name(text, names[0]) for text in data]}
+        return {names[0]: [_without_name(text, names[0], option) for text in data]}
     paths: dict[str, list[str]] = {}
     for text in data:
         name, sign, path = text.partition("=")
@@ -61,10 +62,16 @@ def read_named(patterns: Patterns, data: list[str], option: str, what: str) -> d
     return {name: paths[name] for name in patterns.by_stream}
 
 
-def _without_name(text: str, name: str) -> str:
+def _without_name(text: str, name: str, option: str) -> str:
     """The path of a text `name=path` although the file has one stream; a path that exists is taken as it stands."""
-    if name and text.startswith(f"{name}=") and not os.path.exists(text):
+    if os.path.exists(text):
+        return text
+    if name and text.startswith(f"{name}="):
         return text.removeprefix(f"{name}=")
+    other, _, path = text.partition("=")
+    if other.isidentifier() and (path == "-" or re.match(r"[a-z+]+:", path) or (path and os.path.exists(path))):
+        only = f"one stream, `{name}`" if name else "one stream"
+        misuse(f"{option} {text}: no stream is called `{other}`; the file has {only}: write {option} {path}")
     return text
 
 

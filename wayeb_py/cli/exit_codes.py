@@ -56,6 +56,13 @@ def explained(skipping: str = "") -> Iterator[None]:
         # The reader of the output has closed it; Python would still flush into the pipe at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(PIPE_CLOSED) from None
+    except OSError as error:
+        from wayeb_py.files.output.whole_file import is_full, write_error  # for start-up time
+
+        if not is_full(error):
+            raise
+        where = f"cannot write `{error.filename}`" if error.filename else "cannot write"
+        fail(write_error(where, error), PASSING_FAULT)
 
 
 def fail(error: object, code: int) -> NoReturn:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from wayeb_py.cli.exit_codes import misuse
 
 if TYPE_CHECKING:
+    from wayeb_py.dsl.rules import Level
     from wayeb_py.files.output.set_aside import BadLimit
 
 
@@ -19,6 +20,25 @@ def read_duration(text: str | None, option: str | None = None) -> Fraction | Non
         return None if text is None else read_duration_s(text)
     except ValueError as error:
         misuse(str(error) if option is None else f"{option}: {error}")
+
+
+def read_shed(text: str | None) -> dict[Level, Fraction]:
+    """When events are shed, by level: `low=500ms,normal=5s`."""
+    from wayeb_py.dsl.rules import LEVELS
+
+    shed_s: dict[Level, Fraction] = {}
+    for part in [] if text is None else text.split(","):
+        name, _, duration = part.partition("=")
+        level = next((one for one in LEVELS if one == name.strip()), None)
+        if level is None:
+            misuse(f"--shed: `{name}` is no level: {', '.join(LEVELS)}, as in low=500ms,normal=5s")
+        after_s = read_duration(duration.strip(), "--shed")
+        if level in shed_s:
+            misuse(f"--shed: `{level}` comes twice: give each level once, as in low=500ms,normal=5s")
+        if not after_s:
+            misuse(f"--shed: `{level}` after nothing would skip every event: give a time, as in low=500ms")
+        shed_s[level] = after_s
+    return shed_s
 
 
 def read_instant(text: str | None, unit: str | None) -> Fraction | None:

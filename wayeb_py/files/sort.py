@@ -24,8 +24,9 @@ import pyarrow.compute as pc
 import pyarrow.ipc
 import pyarrow.types as pt
 
-from wayeb_py.errors import DataError
+from wayeb_py.errors import DataError, PassingError
 from wayeb_py.files.output.leftovers import scratch_folder
+from wayeb_py.files.output.whole_file import is_full
 
 RUN_BYTES = 64 << 20
 SPILLED_ROWS = 1 << 14
@@ -51,7 +52,7 @@ def sort_events(
             paths = list(_spill(batches, schema, by, folder, run_bytes, spilled_rows))
             yield from _merge(paths, schema, by)
     except OSError as error:
-        raise DataError(
+        raise (PassingError if is_full(error) else DataError)(
             f"sorting failed: {error.strerror or error}",
             tempfile.gettempdir(),
             hint="it needs room for the events on disk; TMPDIR names another folder",

@@ -453,6 +453,17 @@ def check_duration(what: str, number: t.Number) -> None:
     _refuse(wrong_duration(what, number.literal, number.unit), number.span)
 
 
+def check_shed_duration(number: t.Number) -> None:
+    """Refuses to shed what has not waited at all."""
+    if not number.value:
+        raise PatternSyntaxError(
+            "`shed after` nothing would skip every event",
+            number.span,
+            "how long may an event wait?",
+            "write for example `shed after 500 ms`",
+        )
+
+
 def check_length(what: str, number: t.Number) -> None:
     """Refuses a quantity that is not a length on the ground."""
     _refuse(wrong_length(what, number.literal, number.unit), number.span)

@@ -172,8 +172,8 @@ class LiveLanes:
                 queue.at[lane] = end if at_end else places.at[lane].get(source, end)
             if not at_end and start < offset.at[source]:
                 self.read(OffsetRange(source, start, offset.at[source]), inputs)
-            for lane in queue.lanes:
-                leveled.tallies[self.lanes[lane].level].arrived -= queue.at[lane] - number if not at_end else 0
+            if not at_end and queue.lanes:
+                leveled.counts.restored(queue, number)
             queue.clear()
         leveled.decided = None
 

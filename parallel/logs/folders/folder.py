@@ -37,7 +37,7 @@ from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.errors import DataError, EventsError
 from wayeb_py.files.discover import EventFile, partitions_of, told_by_name
 from wayeb_py.files.formats.block import Block
-from wayeb_py.files.output.whole_file import make_folder, sync, write_whole
+from wayeb_py.files.output.whole_file import make_folder, sync, telling_faults, write_whole
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import OpenedFile, joined_schema, open_file
 from wayeb_py.files.stores import Location, StorePath
@@ -328,7 +328,7 @@ class FolderLog(Log):
         """Adds ranges to the journal, on the disk before any process learns their offsets."""
         known = self._load()
         make_folder(self.journal.parent)
-        with open(self.journal, "ab") as file:
+        with telling_faults(self.journal), open(self.journal, "ab") as file:
             file.truncate(known.n_bytes)
             file.write(render_journal(found, is_new=not known.n_bytes).encode())
             file.flush()

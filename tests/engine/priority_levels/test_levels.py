@@ -347,6 +347,19 @@ def test_a_level_that_never_gets_its_turn_sheds_all_the_same() -> None:
     assert low.waiting < 200
 
 
+def test_an_event_counts_once_for_its_level_and_as_done_after_the_last_lane() -> None:
+    source = "pattern A := (x > 0) priority low\npattern B := (x > 0) priority low shed after 50 ms\n"
+    recogniser, _ = overloaded(source + "pattern C := (x > 0) priority low shed after 1 h\n", 0.0006)
+    low = recogniser.tallies["low"]
+    assert len(recogniser.lanes) == 3
+    assert low.arrived == low.done + low.shed + low.waiting == 2_000
+    assert low.waiting == recogniser.n_waiting > 0
+    recogniser.finish()
+    assert (low.arrived, low.waiting) == (2_000, 0)
+    assert low.shed > 200
+    assert low.latency.n == low.done == 2_000 - low.shed
+
+
 def test_what_is_urgent_does_not_wait_while_others_shed() -> None:
     source = "pattern A := (x > 0) priority high\npattern B := (x > 0) priority low shed after 50 ms\n"
     hand = Hand()
@@ -481,13 +494,13 @@ def test_a_newer_event_takes_the_place_of_one_that_waits() -> None:
 @pytest.mark.parametrize(
     ("pattern", "why"),
     [
-        ("pattern P := (x > 0) ; silence 5 s shed after 1 s", "a missing event would look like a silence"),
-        ("pattern P := (not detected(Q)) shed after 1 s\npattern Q := (x > 1)", "it reads what another pattern"),
+        ("pattern P := (x > 0) ; silence 5 s", "a missing event would look like a silence"),
+        ("pattern P := (not detected(Q))\npattern Q := (x > 1)", "it reads what another pattern"),
     ],
 )
-def test_a_pattern_that_could_invent_a_match_cannot_shed(pattern: str, why: str) -> None:
+def test_a_pattern_that_could_invent_a_match_cannot_shed_with_its_level(pattern: str, why: str) -> None:
     with pytest.raises(DataError, match=f"`P` cannot shed: {why}"):
-        LeveledRecogniser(wayeb_py.compile(STREAM + pattern + "\n"))
+        LeveledRecogniser(wayeb_py.compile(STREAM + pattern + "\n"), shed_s={"normal": Fraction(1)})
 
 
 @pytest.mark.parametrize(

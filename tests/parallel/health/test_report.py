@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from rich.console import Console
 
 from tests.parallel.health.watched_stream import a_view, counted, watched
 from tests.polling import poll
+from wayeb_py import compile as compile_patterns
+from wayeb_py.engine.priority_levels.leveled_recogniser import LeveledRecogniser
 from wayeb_py.parallel.health import report as report_module
 from wayeb_py.parallel.health.exporter import MetricsFile
 from wayeb_py.parallel.health.log_lines import Form, LogLines, duration, render_line
 from wayeb_py.parallel.health.report import Report, Reporting
 from wayeb_py.parallel.health.screen import draw
 from wayeb_py.parallel.health.stream_view import StreamView
-from wayeb_py.parallel.health.totals import load_totals
+from wayeb_py.parallel.health.totals import BY_LEVEL, load_totals
 from wayeb_py.parallel.sinks.sinks import Batch
 
 
@@ -39,8 +44,11 @@ def test_durations_are_said_as_a_person_would(seconds: float, said: str) -> None
 
 def test_lines_for_programs_are_json(tmp_path: Path) -> None:
     stream = io.StringIO()
-    LogLines("json", stream).tell_batch(a_view(tmp_path))
-    told = json.loads(stream.getvalue())
+    lines = LogLines("json", stream)
+    lines.tell("awake", "the source has events again")
+    lines.tell_batch(a_view(tmp_path))
+    other, told = map(json.loads, stream.getvalue().splitlines())
+    assert all(re.fullmatch(r"[\d-]{10}T[\d:]{8}\.\d{3}Z", one["at"]) for one in (other, told))
     assert (told["event"], told["level"]) == ("batch", "info")
     assert told["sums"]["late"] == {'a"b': 1, "1": 1}
 
@@ -70,6 +78,32 @@ def test_a_report_tells_of_batches_idleness_and_the_end(tmp_path: Path, capsys: 
     lines = [json.loads(line) for line in (tmp_path / "m.ndjson").read_text().splitlines()]
     assert [line["up"] for line in lines][-1] == 0
     assert lines[-1]["sums"]["late"] == {"0": 1}
+
+
+def test_a_report_says_once_that_all_that_a_pattern_detects_is_old(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = "stream s { key id time t in s }\npattern Fast := (v > 50) priority high valid for 2 s else drop\n"
+    recogniser = LeveledRecogniser(compile_patterns(source + "pattern Slow := (v < 9) priority low valid for 3 s\n"))
+    counts: list[dict[str, Any]] = []
+    for entity in range(2):
+        for tally in recogniser.tallies.values():
+            tally.begin()
+        recogniser.arrive(pa.table({"id": [entity] * 3, "t": [1000, 1001, int(time.time())], "v": [60, 1, 2]}))
+        while recogniser.work() is not None:
+            pass
+        counts.append({level: tally.since_begin() for level, tally in recogniser.tallies.items()})
+    _, planner, health, _ = watched(tmp_path / "health", {"0": 10})
+    with Report(health, Reporting(log="json"), every_s=0.01) as report:
+        planner.planned(planner.offered({"0": 0}))
+        for number, own in enumerate(counts):
+            report.took(Batch(number, counts=[{**counted(end=10 + number), BY_LEVEL: own}]))
+    told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    (old,) = [line for line in told if line["event"] == "old"]
+    assert (old["pattern"], old["level"]) == ("Fast", "warning")  # one of `Slow` is not old
+    assert old["message"].startswith("all detections of `Fast` in this batch are more than a day too old for its")
+    assert "high: 0 waiting, 2 dropped" in told[-1]["message"]
+    assert "low: 0 waiting, 2 stale" in told[-1]["message"]
 
 
 def test_a_report_that_cannot_be_written_is_no_reason_to_end(

@@ -22,7 +22,7 @@ import typer
 from wayeb_py.cli.event_files import read_lateness, read_named
 from wayeb_py.cli.exit_codes import DATA_FAULT, PASSING_FAULT, explained, misuse
 from wayeb_py.cli.option_groups import grouped
-from wayeb_py.cli.option_values import read_bad_limit, read_duration
+from wayeb_py.cli.option_values import read_bad_limit, read_duration, read_shed
 from wayeb_py.cli.options import AsJson, ChosenPatterns, CleanBy, Episodes, Longest, PatternFiles, Quiet, Strict
 from wayeb_py.cli.pattern_options import PatternOptionsWithPlaces, select_patterns, show_warnings
 from wayeb_py.cli.spark_options import Engine, Master, Scheme
@@ -34,9 +34,7 @@ from wayeb_py.text_table import table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from fractions import Fraction
 
-    from wayeb_py.dsl.rules import Level
     from wayeb_py.parallel.health.stream_summary import StreamSummary
     from wayeb_py.parallel.stream.endpoints import JournalOptions
     from wayeb_py.patterns import Patterns
@@ -392,22 +390,6 @@ def is_received(source: str) -> bool:
     from wayeb_py.parallel.receive.address import is_address
 
     return is_address(source) or is_address(source.partition("=")[2])
-
-
-def read_shed(text: str | None) -> dict[Level, Fraction]:
-    """When events are shed, by level: `low=500ms,normal=5s`."""
-    from wayeb_py.dsl.rules import LEVELS
-
-    shed_s: dict[Level, Fraction] = {}
-    for part in [] if text is None else text.split(","):
-        name, _, duration = part.partition("=")
-        level = next((one for one in LEVELS if one == name.strip()), None)
-        if level is None:
-            misuse(f"--shed: `{name}` is no level: {', '.join(LEVELS)}, as in low=500ms,normal=5s")
-        after_s = read_duration(duration.strip(), "--shed")
-        assert after_s is not None
-        shed_s[level] = after_s
-    return shed_s
 
 
 def read_journal(folder: Path | None, size: str, age: str) -> JournalOptions | None:

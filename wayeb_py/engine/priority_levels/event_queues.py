@@ -65,11 +65,13 @@ class Taken(EventSlice):
             parts.append(part)
         return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
 
-    def times(self) -> list[tuple[float, int]]:
-        """When events arrived, and how many of them."""
+    def times(self, end: int) -> list[tuple[float, int]]:
+        """When the events before a number arrived, and how many of them."""
         times: list[tuple[float, int]] = []
         for arrived in self.parts:
-            first, last = max(self.first, arrived.first), min(self.end, arrived.end)
+            first, last = max(self.first, arrived.first), min(end, arrived.end)
+            if first >= last:
+                break
             n = last - first
             if arrived.replaced:
                 n -= sum(first <= number < last for number in arrived.replaced)

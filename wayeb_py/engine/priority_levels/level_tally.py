@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import ceil, log
 from typing import Any
@@ -53,10 +54,7 @@ class LatencyHistogram:
 
 @dataclass(slots=True)
 class LevelTally:
-    """The events of one level: each that has arrived is done, shed, replaced, or waits.
-
-    If patterns of one level have different `shed after`, an event counts once for each lane.
-    """
+    """The events of one level: each that has arrived is done, shed, replaced, or waits (`level_counts`)."""
 
     arrived: int = 0
     done: int = 0
@@ -67,6 +65,8 @@ class LevelTally:
     latency: LatencyHistogram = field(default_factory=LatencyHistogram)
     recent: LatencyHistogram = field(default_factory=LatencyHistogram)  # since `begin`
     _before: dict[str, int] = field(default_factory=dict)
+    _old: set[str] = field(default_factory=set)  # since `begin`: patterns with detections that were stale for a day
+    _fresh: set[str] = field(default_factory=set)  # and those with others
 
     @property
     def waiting(self) -> int:
@@ -78,15 +78,24 @@ class LevelTally:
         self.latency.add(duration_s, n)
         self.recent.add(duration_s, n)
 
+    def left_at(self, ages: tuple[Iterable[str], Iterable[str]]) -> None:
+        """Notes the patterns whose detections left a day after they were stale, and those whose left before."""
+        old, fresh = ages
+        self._old.update(old)
+        self._fresh.update(fresh)
+
     def begin(self) -> None:
         """Counts a batch from here on."""
+        self._old, self._fresh = set(), set()
         self._before = {name: getattr(self, name) for name in COUNTED}
         self.recent = LatencyHistogram()
 
     def since_begin(self) -> dict[str, Any]:
-        """What was counted since `begin`, what waits now, and the histogram of durations."""
+        """What was counted since `begin`, what waits now, the histogram of durations, and the patterns of which all
+        detections were stale for more than a day."""
         counted = {name: getattr(self, name) - self._before.get(name, 0) for name in COUNTED}
-        return {**counted, "waiting": self.waiting, "latency": self.recent.to_json()}
+        old = sorted(self._old - self._fresh)
+        return {**counted, "waiting": self.waiting, "latency": self.recent.to_json(), "old": old}
 
     def to_json(self) -> dict[str, Any]:
         """The numbers as JSON can hold them."""

@@ -30,6 +30,7 @@ from wayeb_py.engine.arrival.input_tables import as_table
 from wayeb_py.engine.priority_levels.decisions import Decision, Decisions, Made, StaleFound, ranges, ranges_where
 from wayeb_py.engine.priority_levels.event_queues import Arrived, SourceQueue, Taken
 from wayeb_py.engine.priority_levels.lanes import Lane, lanes_of
+from wayeb_py.engine.priority_levels.level_counts import LevelCounts
 from wayeb_py.engine.priority_levels.level_tally import LevelTally
 from wayeb_py.engine.priority_levels.slice_sizes import SliceSizes
 from wayeb_py.engine.priority_levels.validity import Validity
@@ -117,12 +118,17 @@ class LeveledRecogniser:
         self._gave_way_s = clock.steady_s()  # when another lane than the most urgent last had its turn
         self._for_shedding_s = 0.0  # what lower lanes may take to shed before the lane whose turn it is
         self._is_shedding: set[tuple[int, str]] = set()  # lanes, and the sources whose events they shed
-        self.tallies: dict[Level, LevelTally] = {lane.level: LevelTally() for lane in self.lanes}
+        self.counts = LevelCounts(self.lanes)
         replacing = {nth for name, stream in self._streams.items() if stream.replaces for nth in self._readers[name]}
         self._decides = [
             self._validity.asks_of(own.names) or (sheds and (own.shed_s is not None or nth in replacing))
             for nth, own in enumerate(self.lanes)
         ]
+
+    @property
+    def tallies(self) -> Mapping[Level, LevelTally]:
+        """What became of the events of each level."""
+        return self.counts.tallies
 
     @property
     def is_idle(self) -> bool:
@@ -185,8 +191,7 @@ class LeveledRecogniser:
             queue.columns = self._columns_of(queue)
         for batch in batches:
             if batch.num_rows:
-                for lane in queue.lanes:
-                    self.tallies[self.lanes[lane].level].arrived += batch.num_rows
+                self.counts.arrived(queue, batch.num_rows)
                 decisions += self._replace(queue, queue.add(batch, now_s))
         return decisions
 
@@ -260,25 +265,20 @@ class LeveledRecogniser:
         return min(behind, key=lambda queue: queue.head(lane).arrived_s)
 
     def _slice(self, lane: int, queue: SourceQueue, until: int) -> Left:
-        level, recogniser = self.lanes[lane].level, self.recognisers[lane]
+        recogniser = self.recognisers[lane]
         begin, began_s = queue.at[lane], self._clock.steady_s()
         is_shed, end = self._judge(lane, queue, min(until, queue.alike_end(lane)))
         taken = queue.take(lane, end)
-        tally = self.tallies[level]
-        tally.replaced += len(taken.gone)
         if is_shed:
             shed = self._skip(lane, recogniser, queue, taken)
-            now_s, n_shed = self._clock.steady_s(), sum(one.end - one.first for one in shed)
-            tally.shed += n_shed
-            if n_shed < len(taken):
-                tally.took(max(0.0, now_s - taken.parts[0].arrived_s), len(taken) - n_shed)
+            now_s = self._clock.steady_s()
+            self.counts.took(lane, queue, taken, shed, now_s)
             queue.clear()
             self._skipped_sizes[lane].note(end - begin, self._clock.steady_s() - began_s)
             return self.leave(lane, recogniser.of(queue.stream).nothing(), shed, now_s - began_s)
         found = self._feed(lane, recogniser, queue, taken)
         now_s = self._clock.steady_s()
-        for arrived_s, n in taken.times():
-            tally.took(max(0.0, now_s - arrived_s), n)
+        self.counts.took(lane, queue, taken, (), now_s)
         queue.clear()
         left = self.leave(lane, found, took_s=now_s - began_s)
         self._sizes[lane].note(end - begin, self._clock.steady_s() - began_s)
@@ -356,6 +356,7 @@ class LeveledRecogniser:
         tally = self.tallies[level]
         tally.stale += judged.n_marked
         tally.dropped += judged.n_dropped
+        tally.left_at(judged.ages)
         made = list(decisions)
         if judged.is_stale.any():
             ids = table.column(DETECTION_ID).filter(pa.array(judged.is_stale)).to_pylist()

@@ -6,7 +6,7 @@ member (`start_ts`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,9 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.rows.detection_schema import STALE
 from wayeb_py.errors import DataError
 
+DAY_S = 86_400.0
+Ages = tuple[Collection[str], Collection[str]]  # names of what left a day after it was stale, and of what left before
+
 
 @dataclass(frozen=True, slots=True)
 class Judged:
@@ -29,6 +32,7 @@ class Judged:
     is_stale: Bool
     n_marked: int
     n_dropped: int
+    ages: Ages = ((), ())
 
 
 class Validity:
@@ -62,6 +66,7 @@ class Validity:
         """What leaves now; `decided` says which are stale in place of the clock. drops=False drops nothing."""
         n = table.num_rows
         is_stale = np.zeros(n, dtype=bool)
+        ages: Ages = ((), ())
         if n and self._valid_s:
             names = table.column("pattern").cast(pa.string()).to_pylist()
             if decided is None:
@@ -69,7 +74,10 @@ class Validity:
                 valid_s = np.array([self._valid_s.get(name, np.inf) for name in names])
                 of_rule = np.array([name in self._rules for name in names], dtype=bool)
                 last_s = np.where(of_rule, self._seconds(table, "start_ts"), self._seconds(table, last))
-                is_stale = now_s - last_s > valid_s
+                late_s = now_s - last_s - valid_s
+                is_stale = late_s > 0
+                old = {name for name, one_s in zip(names, late_s.tolist(), strict=True) if one_s > DAY_S}
+                ages = old, {name for name, one_s in zip(names, late_s.tolist(), strict=True) if one_s <= DAY_S}
             else:
                 is_stale = decided
             dropped = is_stale & np.array([drops and name in self._dropping for name in names], dtype=bool)
@@ -79,7 +87,7 @@ class Validity:
             table = table.append_column(STALE, pa.array(is_stale))
         if dropped.any():
             table = table.filter(pc.invert(pa.array(dropped)))
-        return Judged(table, is_stale, int((is_stale & ~dropped).sum()), int(dropped.sum()))
+        return Judged(table, is_stale, int((is_stale & ~dropped).sum()), int(dropped.sum()), ages)
 
     def _seconds(self, table: pa.Table, name: str) -> F64:
         ticks = ticks_of(column_of(table.column(name).combine_chunks(), name), self._time_unit, name)

@@ -9,15 +9,18 @@ its upload is complete. Everything that wayeb writes as a whole goes through `wr
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Protocol
 
-from wayeb_py.errors import DataError
+from wayeb_py.errors import DataError, PassingError
 from wayeb_py.files.output.leftovers import hold
 from wayeb_py.files.stores import Location, StorePath
+
+MAKE_ROOM = "make room, then give the same command again: a stream goes on where it was"
 
 
 @contextlib.contextmanager
@@ -29,7 +32,18 @@ def telling_faults(path: Location | None) -> Iterator[None]:
         raise
     except OSError as error:
         where = "standard output" if path is None else f"`{path}`"
-        raise DataError(f"cannot write {where}: {error.strerror or error}") from error
+        raise write_error(f"cannot write {where}", error) from error
+
+
+def write_error(what: str, error: OSError) -> DataError:
+    """What a failing disk means for a user: where there is no room, the same command can do better later."""
+    message = f"{what}: {error.strerror or error}"
+    return PassingError(message, hint=MAKE_ROOM) if is_full(error) else DataError(message)
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether a disk, or what a user may have of it, is full."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def sync(path: Path) -> None:
@@ -93,6 +107,8 @@ class _Uploaded:
 
     def commit(self, durable: bool = True) -> None:
         file = self.open()
+        with telling_faults(self._target):
+            file.flush()
         self._target.upload(file)
         file.close()
 

@@ -31,6 +31,7 @@ def forecast_live(
     if out != "-" and Path(out).suffix != ".ndjson":
         misuse(f"forecasts of a source are lines of JSON: let --out {out} end in .ndjson, or be - for a pipe")
     from wayeb_py.files.output.table_text import render_ndjson
+    from wayeb_py.files.output.whole_file import telling_faults
     from wayeb_py.forecast.operator import ForecastOperator
     from wayeb_py.parallel.health.stopping import stopping
     from wayeb_py.parallel.live.live_forecasts import live_forecasts
@@ -50,7 +51,8 @@ def forecast_live(
         with open(1, "wb", closefd=False) if out == "-" else open(out, "ab") as file:
 
             def give(rows: pa.Table) -> None:
-                file.write(render_ndjson(rows))
-                file.flush()
+                with telling_faults(None if out == "-" else Path(out)):
+                    file.write(render_ndjson(rows))
+                    file.flush()
 
             return live_forecasts(operator, logs, give, state=folder.folder / STATE, once=once, stop=stop, say=say)
