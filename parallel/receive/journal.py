@@ -68,6 +68,7 @@ class Journal(ReceivedBuffer):
         self._needed_bytes = self._count_needed()
         self._pending: list[Record] = []
         self._fault: BaseException | None = None
+        self._is_closing = False
         self._thread = threading.Thread(target=self._write_pending, name="wayeb-journal", daemon=True)
         self._thread.start()
 
@@ -144,7 +145,7 @@ class Journal(ReceivedBuffer):
     def _write_pending(self) -> None:
         while True:
             with self._changed:
-                while not self._pending and not self._closed:
+                while not self._pending and not self._is_closing:
                     self._changed.wait()
                 if not self._pending:
                     return
@@ -244,6 +245,9 @@ class Journal(ReceivedBuffer):
 
     def close(self) -> None:
         super().close()
+        with self._changed:  # not when it is released: a receiver takes in what was sent by then
+            self._is_closing = True
+            self._changed.notify_all()
         self._thread.join()
         if self._file is not None:
             self._file.close()
