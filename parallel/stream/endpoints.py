@@ -102,6 +102,11 @@ def open_received(
     from wayeb_py.parallel.receive.stdin import StdinReceiver  # for start-up time
 
     address = parse_address(source)
+    if address.acknowledges and journal is None:
+        raise DataError(
+            "?ack tells a sender what is safe, and without a journal nothing is", source,
+            hint="keep what is received: --journal DIR; or leave ?ack out",
+        )  # fmt: skip
     receiver: Receiver
     if address.kind == "mqtt":
         from wayeb_py.parallel.receive.mqtt import MqttReceiver  # for start-up time

@@ -110,11 +110,12 @@ def run_stream(
         typer.Option(metavar="DIR", help="Keep what is received in a journal first: a crash loses nothing of it."),
     ] = None,
     journal_size: Annotated[
-        str, typer.Option("--journal-size", metavar="SIZE", help="Bytes that a journal keeps, 500m, 2g.")
-    ] = "1g",
+        str | None, typer.Option("--journal-size", metavar="SIZE", help="Bytes that a journal keeps, 500m, 2g (1g).")
+    ] = None,
     journal_age: Annotated[
-        str, typer.Option("--journal-age", metavar="DURATION", help="How long a journal keeps what is done with (1d).")
-    ] = "1d",
+        str | None,
+        typer.Option("--journal-age", metavar="DURATION", help="How long a journal keeps what is done with (1d)."),
+    ] = None,
     engine: Annotated[
         Engine,
         typer.Option("--engine", help="In this process, or on Spark; auto takes Spark if a master is configured."),
@@ -215,6 +216,7 @@ def run_stream(
         misuse(f"--once reads what is there, and nothing is there of {received} before it is received: leave it out")
     if journal is not None and received is None:
         misuse("--journal is for what is received; these sources can be read again")
+    journal_options = read_journal(journal, journal_size, journal_age)
     lateness_s = read_lateness(lateness)
     forget_s, idle_s, interval_s = (
         read_duration(text, option)
@@ -279,7 +281,6 @@ def run_stream(
     with stopping(stop, say), open_checkpoint(kept_in, None if restart is None else restart.value) as folder:
         capacity = None if buffer is None else Capacity.parse(buffer)
         if here:
-            journal_options = read_journal(journal, journal_size, journal_age)
             logs = open_streams(
                 sources, folder, patterns, speed=read_speed(speed), capacity=capacity, journal=journal_options, say=say
             )
@@ -410,15 +411,23 @@ def read_shed(text: str | None) -> dict[Level, Fraction]:
     return shed_s
 
 
-def read_journal(folder: Path | None, size: str, age: str) -> JournalOptions | None:
+def read_journal(folder: Path | None, size: str | None, age: str | None) -> JournalOptions | None:
     """Where the journal keeps received events, how much and for how long."""
+    if folder is None:
+        given = "--journal-size" if size is not None else None if age is None else "--journal-age"
+        if given is not None:
+            misuse(f"{given} is for a journal, and none is kept: give --journal DIR, or leave {given} out")
+        return None
+    from wayeb_py.parallel.receive.journal import LEAST_BYTES
     from wayeb_py.parallel.stream.endpoints import JournalOptions
 
-    if folder is None:
-        return None
-    if re.fullmatch(r"[1-9]\d*[kmgt]", size.lower()) is None:
-        misuse(f"--journal-size: `{size}` is no size: 500m, 2g")
-    n_bytes = int(size[:-1]) << 10 * (1 + "kmgt".index(size[-1].lower()))
+    n_bytes = None
+    if size is not None:
+        if re.fullmatch(r"[1-9]\d*[kmgt]", size.lower()) is None:
+            misuse(f"--journal-size: `{size}` is no size: 500m, 2g")
+        n_bytes = int(size[:-1]) << 10 * (1 + "kmgt".index(size[-1].lower()))
+        if n_bytes < LEAST_BYTES:
+            misuse(f"--journal-size: {size} is too small for a journal: {LEAST_BYTES >> 20}m is the least")
     age_s = read_duration(age, "--journal-age")
     return JournalOptions(folder.absolute(), n_bytes, None if age_s is None else float(age_s))
 
