@@ -17,30 +17,35 @@ from __future__ import annotations
 
 import os
 import secrets
-import struct
 import threading
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.errors import DamagedError, DataError
 from wayeb_py.files.folder_lock import hold_folder
 from wayeb_py.files.output.whole_file import sync, telling_faults
 from wayeb_py.parallel.durable import failpoints
+from wayeb_py.parallel.receive.journal_segments import (
+    HEAD,
+    MAGIC,
+    framed,
+    has_head,
+    head_of,
+    parts_of,
+    records_of,
+    segments_in,
+)
 from wayeb_py.parallel.receive.received_buffer import MOST_BYTES as MOST_IN_MEMORY
-from wayeb_py.parallel.receive.received_buffer import Fault, Note, ReceivedBuffer, Record, bytes_of, size_of
+from wayeb_py.parallel.receive.received_buffer import Note, ReceivedBuffer, Record, size_of
 
 SEGMENT_BYTES = 16 << 20  # the most bytes of a segment
 LEAST_BYTES = 1 << 20  # the least limit
 MOST_BYTES = 1 << 30  # the most bytes of all segments
 MOST_AGE_S = 86_400.0
 WRITER_LOOK_S = 1.0  # how often a receiver that waits for the disk looks whether the writer lives
-_MAGIC = b"wayeb-journal-1 "
-_HEAD = struct.Struct("<IIB")
-_KINDS: list[Any] = [bytes, Fault, Note]  # by the number that a record has on the disk
 
 
 class Journal(ReceivedBuffer):
@@ -82,12 +87,12 @@ class Journal(ReceivedBuffer):
 
     def segments(self) -> list[tuple[int, Path]]:
         """The offset of the first record of each segment, and the segment."""
-        return sorted((int(path.stem), path) for path in self.folder.glob("*.journal"))
+        return segments_in(self.folder)
 
     def _open_last(self) -> tuple[str, int]:
         """The name of the journal and where it ends; half a record at the end is cut off."""
         segments = self.segments()
-        if segments and not _has_head(segments[-1][1]):
+        if segments and not has_head(segments[-1][1]):
             segments.pop()[1].unlink()
         if not segments:
             name = secrets.token_hex(8)
@@ -101,14 +106,14 @@ class Journal(ReceivedBuffer):
         return name, end
 
     def _survey(self, start: int, path: Path) -> tuple[str, int, int]:
-        name, n_bytes, end = _head_of(path), 0, start
-        for record, place in _records(path):
+        name, n_bytes, end = head_of(path), 0, start
+        for record, place in records_of(path):
             n_bytes = place
             if isinstance(record, Note):
                 self._notes[record.data] = None
             else:
                 end += 1
-        return name, end, n_bytes or len(_MAGIC) + len(name) + 1
+        return name, end, n_bytes or len(MAGIC) + len(name) + 1
 
     def _begin_segment(self, name: str, offset: int) -> None:
         if self._file is not None:
@@ -116,8 +121,8 @@ class Journal(ReceivedBuffer):
         path = self.folder / f"{offset:020}.journal"
         with telling_faults(path):
             self._file = open(path, "xb")  # noqa: SIM115 (closed by close)
-            self._file.write(_MAGIC + name.encode() + b"\n")
-            self._file.writelines(_framed(Note(note)) for note in self._notes)
+            self._file.write(MAGIC + name.encode() + b"\n")
+            self._file.writelines(framed(Note(note)) for note in self._notes)
             self._begins_at = self._file.tell()
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -137,7 +142,7 @@ class Journal(ReceivedBuffer):
     def _add(self, records: Sequence[Record]) -> None:
         super()._add(records)
         self._pending += records
-        n_bytes = size_of(records) + len(records) * _HEAD.size
+        n_bytes = size_of(records) + len(records) * HEAD.size
         self._unwritten += n_bytes
         self._room -= n_bytes
 
@@ -183,13 +188,13 @@ class Journal(ReceivedBuffer):
     def _force(self, records: Sequence[Record]) -> None:
         offset = self._safe
         with telling_faults(self.folder):
-            for part in _parts(records, self._segment_bytes):
+            for part in parts_of(records, self._segment_bytes):
                 assert self._file is not None
                 if self._file.tell() - self._begins_at >= self._segment_bytes:
                     self._begin_segment(self.id, offset)
                     self._remove_done()
                 self._notes |= {record.data: None for record in part if isinstance(record, Note)}
-                self._file.write(b"".join(map(_framed, part)))
+                self._file.write(b"".join(map(framed, part)))
                 self._file.flush()
                 os.fsync(self._file.fileno())
                 offset += sum(not isinstance(record, Note) for record in part)
@@ -242,7 +247,7 @@ class Journal(ReceivedBuffer):
         for (at, path), after in zip(segments, [*(first for first, _ in segments[1:]), end], strict=True):
             if at >= end or after <= start:
                 continue
-            for record, _ in _records(path):
+            for record, _ in records_of(path):
                 if not isinstance(record, Note):
                     if start <= at < end:
                         found.append(record)
@@ -280,50 +285,3 @@ class Journal(ReceivedBuffer):
         if self._file is not None:
             self._file.close()
         os.close(self._lock)
-
-
-def _framed(record: Record) -> bytes:
-    data, kind = bytes_of(record), _KINDS.index(type(record))
-    return _HEAD.pack(len(data), zlib.crc32(data, kind), kind) + data
-
-
-def _parts(records: Sequence[Record], most_bytes: int) -> Iterator[list[Record]]:
-    """Records in parts, each of which fits into a segment, or is one record."""
-    part: list[Record] = []
-    n_bytes = 0
-    for record in records:
-        part.append(record)
-        n_bytes += _HEAD.size + len(bytes_of(record))
-        if n_bytes >= most_bytes:
-            yield part
-            part, n_bytes = [], 0
-    if part:
-        yield part
-
-
-def _has_head(path: Path) -> bool:
-    """Whether the first line of a segment is whole, or is another file's."""
-    with open(path, "rb") as file:
-        head = file.readline(100)
-    return head.endswith(b"\n") or not (head + _MAGIC[len(head) :]).startswith(_MAGIC)
-
-
-def _head_of(path: Path) -> str:
-    with open(path, "rb") as file:
-        head = file.readline(100)
-    if not head.startswith(_MAGIC) or not head.endswith(b"\n"):
-        raise DamagedError("this is no journal of wayeb", str(path))
-    return head[len(_MAGIC) : -1].decode("ascii", "replace")
-
-
-def _records(path: Path) -> Iterator[tuple[Record, int]]:
-    """The whole records of a segment, each with the offset in the file after it."""
-    data = path.read_bytes()
-    at = data.index(b"\n") + 1
-    while at + _HEAD.size <= len(data):
-        length, checksum, kind = _HEAD.unpack_from(data, at)
-        payload = data[at + _HEAD.size : at + _HEAD.size + length]
-        if len(payload) < length or kind >= len(_KINDS) or zlib.crc32(payload, kind) != checksum:
-            return
-        at += _HEAD.size + length
-        yield _KINDS[kind](payload), at

@@ -21,6 +21,7 @@ import typer
 
 from wayeb_py.cli.event_files import read_lateness, read_named
 from wayeb_py.cli.exit_codes import DATA_FAULT, PASSING_FAULT, explained, misuse
+from wayeb_py.cli.journal_options import read_journal, refuse_own_journal
 from wayeb_py.cli.option_groups import grouped
 from wayeb_py.cli.option_values import read_bad_limit, read_duration
 from wayeb_py.cli.options import AsJson, ChosenPatterns, CleanBy, Episodes, Longest, PatternFiles, Quiet, Strict
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
     from wayeb_py.dsl.rules import Level
     from wayeb_py.parallel.health.stream_summary import StreamSummary
-    from wayeb_py.parallel.stream.endpoints import JournalOptions
     from wayeb_py.patterns import Patterns
 
 
@@ -87,9 +87,10 @@ def run_stream(
         typer.Option(
             metavar="SOURCE",
             help="A folder in which files appear, here or in a store, delta:PATH, iceberg:TABLE, "
-            "kafka://HOST:PORT/TOPIC, replay:DATA, python:FILE.py (your own), or what this process receives: - "
-            "(standard input), tcp://HOST:PORT, unix:PATH, nmea+tcp://…, nmea+udp://…, mqtt://HOST/TOPIC; may be given "
-            "several times. STREAM=SOURCE where the patterns read several streams.",
+            "kafka://HOST:PORT/TOPIC, replay:DATA, journal:DIR (what another stream received), python:FILE.py "
+            "(your own), or what this process receives: - (standard input), tcp://HOST:PORT, unix:PATH, nmea+tcp://…, "
+            "nmea+udp://…, mqtt://HOST/TOPIC; may be given several times. STREAM=SOURCE where the patterns read several "
+            "streams.",
         ),
     ],
     out: Annotated[
@@ -243,6 +244,7 @@ def run_stream(
     patterns = select_patterns(patterns, pattern)
     show_warnings(patterns, strict)
     sources = read_sources(patterns, source)
+    refuse_own_journal(journal, sources)
     if not here:
         from wayeb_py.parallel.spark.session import require_spark
 
@@ -409,27 +411,6 @@ def read_shed(text: str | None) -> dict[Level, Fraction]:
         assert after_s is not None
         shed_s[level] = after_s
     return shed_s
-
-
-def read_journal(folder: Path | None, size: str | None, age: str | None) -> JournalOptions | None:
-    """Where the journal keeps received events, how much and for how long."""
-    if folder is None:
-        given = "--journal-size" if size is not None else None if age is None else "--journal-age"
-        if given is not None:
-            misuse(f"{given} is for a journal, and none is kept: give --journal DIR, or leave {given} out")
-        return None
-    from wayeb_py.parallel.receive.journal import LEAST_BYTES
-    from wayeb_py.parallel.stream.endpoints import JournalOptions
-
-    n_bytes = None
-    if size is not None:
-        if re.fullmatch(r"[1-9]\d*[kmgt]", size.lower()) is None:
-            misuse(f"--journal-size: `{size}` is no size: 500m, 2g")
-        n_bytes = int(size[:-1]) << 10 * (1 + "kmgt".index(size[-1].lower()))
-        if n_bytes < LEAST_BYTES:
-            misuse(f"--journal-size: {size} is too small for a journal: {LEAST_BYTES >> 20}m is the least")
-    age_s = read_duration(age, "--journal-age")
-    return JournalOptions(folder.absolute(), n_bytes, None if age_s is None else float(age_s))
 
 
 def read_sources(patterns: Patterns, sources: list[str]) -> dict[str, list[str]]:
