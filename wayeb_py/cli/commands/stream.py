@@ -21,9 +21,8 @@ import typer
 
 from wayeb_py.cli.event_files import read_lateness, read_named
 from wayeb_py.cli.exit_codes import DATA_FAULT, PASSING_FAULT, explained, misuse
-from wayeb_py.cli.journal_options import read_journal, refuse_own_journal
 from wayeb_py.cli.option_groups import grouped
-from wayeb_py.cli.option_values import read_bad_limit, read_duration
+from wayeb_py.cli.option_values import read_bad_limit, read_duration, read_journal, refuse_own_journal
 from wayeb_py.cli.options import AsJson, ChosenPatterns, CleanBy, Episodes, Longest, PatternFiles, Quiet, Strict
 from wayeb_py.cli.pattern_options import PatternOptionsWithPlaces, select_patterns, show_warnings
 from wayeb_py.cli.spark_options import Engine, Master, Scheme
@@ -89,8 +88,8 @@ def run_stream(
             help="A folder in which files appear, here or in a store, delta:PATH, iceberg:TABLE, "
             "kafka://HOST:PORT/TOPIC, replay:DATA, journal:DIR (what another stream received), python:FILE.py "
             "(your own), or what this process receives: - (standard input), tcp://HOST:PORT, unix:PATH, nmea+tcp://…, "
-            "nmea+udp://…, mqtt://HOST/TOPIC; may be given several times. STREAM=SOURCE where the patterns read several "
-            "streams.",
+            "nmea+udp://…, mqtt://HOST/TOPIC; may be given several times. STREAM=SOURCE where the patterns read "
+            "several streams.",
         ),
     ],
     out: Annotated[
