@@ -72,6 +72,10 @@ def parse_address(text: str) -> Address:
     if not parts.hostname or port is None:
         raise _no_address(text)
     is_called, acknowledges = "connect" in options, "ack" in options
+    if kind == "udp" and acknowledges:
+        raise DataError(
+            "datagrams cannot be acknowledged", text, hint="leave ?ack out, or receive over a connection: tcp://…?ack"
+        )
     path = unquote(parts.path.lstrip("/"))
     return Address(text, cast("Kind", kind), form, parts.hostname, port, path, is_called, acknowledges)
 

@@ -9,36 +9,43 @@ record at the end, or a segment without its first line, comes from a writer that
 
 The journal removes a segment that the stream no longer needs once it is too old, or once all segments together exceed
 the limit. What the stream still needs stays; if that alone is too large, receivers wait or drop as if the memory were
-full.
+full. A start may need all since the batch before the last one, so a stream gets half of the limit for what it needs,
+and an eighth more with each batch when it has read all of that: else it would wait for itself. A segment is an eighth.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-import struct
 import threading
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.errors import DamagedError, DataError
 from wayeb_py.files.folder_lock import hold_folder
 from wayeb_py.files.output.whole_file import sync, telling_faults
 from wayeb_py.parallel.durable import failpoints
+from wayeb_py.parallel.receive.journal_segments import (
+    HEAD,
+    MAGIC,
+    framed,
+    has_head,
+    head_of,
+    parts_of,
+    records_of,
+    segments_in,
+)
 from wayeb_py.parallel.receive.received_buffer import MOST_BYTES as MOST_IN_MEMORY
-from wayeb_py.parallel.receive.received_buffer import Fault, Note, ReceivedBuffer, Record, bytes_of
+from wayeb_py.parallel.receive.received_buffer import Note, ReceivedBuffer, Record, size_of
 
-SEGMENT_BYTES = 16 << 20
+SEGMENT_BYTES = 16 << 20  # the most bytes of a segment
+LEAST_BYTES = 1 << 20  # the least limit
 MOST_BYTES = 1 << 30  # the most bytes of all segments
 MOST_AGE_S = 86_400.0
 WRITER_LOOK_S = 1.0  # how often a receiver that waits for the disk looks whether the writer lives
-_MAGIC = b"wayeb-journal-1 "
-_HEAD = struct.Struct("<IIB")
-_KINDS: list[Any] = [bytes, Fault, Note]  # by the number that a record has on the disk
 
 
 class Journal(ReceivedBuffer):
@@ -52,22 +59,27 @@ class Journal(ReceivedBuffer):
         *,
         most_bytes: int = MOST_BYTES,
         most_age_s: float = MOST_AGE_S,
-        segment_bytes: int = SEGMENT_BYTES,
+        segment_bytes: int | None = None,
         clock: Clock = SYSTEM,
     ) -> None:
         super().__init__()
         self.folder, self._most_on_disk, self._most_age_s = folder, most_bytes, most_age_s
-        self._segment_bytes, self._clock = segment_bytes, clock
+        self._segment_bytes, self._clock = segment_bytes or min(SEGMENT_BYTES, most_bytes // 8), clock
         self._lock = hold_folder(folder, "stream", "journal")
         self._notes: dict[bytes, None] = {}
         self._needed = 0  # the first offset that the stream may read
-        self._needed_bytes = 0
+        self._read_to = 0  # the offset up to which the stream has read
+        self._room = 0  # the bytes that receivers may add until the next batch is done
+        self._unwritten = 0  # the bytes that were added and are not on the disk
+        self._on_disk = threading.Lock()  # while segments are removed or counted
         self._file: IO[bytes] | None = None
+        self._begins_at = 0  # where the records that the segment has of its own begin, after the notes of others
         self.id, end = self._open_last()
         self._first = self._safe = self.end = end
-        self._needed_bytes = self._count_needed()
         self._pending: list[Record] = []
+        self._make_room()
         self._fault: BaseException | None = None
+        self._is_closing = False
         self._thread = threading.Thread(target=self._write_pending, name="wayeb-journal", daemon=True)
         self._thread.start()
 
@@ -75,12 +87,12 @@ class Journal(ReceivedBuffer):
 
     def segments(self) -> list[tuple[int, Path]]:
         """The offset of the first record of each segment, and the segment."""
-        return sorted((int(path.stem), path) for path in self.folder.glob("*.journal"))
+        return segments_in(self.folder)
 
     def _open_last(self) -> tuple[str, int]:
         """The name of the journal and where it ends; half a record at the end is cut off."""
         segments = self.segments()
-        if segments and not _has_head(segments[-1][1]):
+        if segments and not has_head(segments[-1][1]):
             segments.pop()[1].unlink()
         if not segments:
             name = secrets.token_hex(8)
@@ -94,14 +106,14 @@ class Journal(ReceivedBuffer):
         return name, end
 
     def _survey(self, start: int, path: Path) -> tuple[str, int, int]:
-        name, n_bytes, end = _head_of(path), 0, start
-        for record, place in _records(path):
+        name, n_bytes, end = head_of(path), 0, start
+        for record, place in records_of(path):
             n_bytes = place
             if isinstance(record, Note):
                 self._notes[record.data] = None
             else:
                 end += 1
-        return name, end, n_bytes or len(_MAGIC) + len(name) + 1
+        return name, end, n_bytes or len(MAGIC) + len(name) + 1
 
     def _begin_segment(self, name: str, offset: int) -> None:
         if self._file is not None:
@@ -109,8 +121,9 @@ class Journal(ReceivedBuffer):
         path = self.folder / f"{offset:020}.journal"
         with telling_faults(path):
             self._file = open(path, "xb")  # noqa: SIM115 (closed by close)
-            self._file.write(_MAGIC + name.encode() + b"\n")
-            self._file.writelines(_framed(Note(note)) for note in self._notes)
+            self._file.write(MAGIC + name.encode() + b"\n")
+            self._file.writelines(framed(Note(note)) for note in self._notes)
+            self._begins_at = self._file.tell()
             self._file.flush()
             os.fsync(self._file.fileno())
             sync(self.folder)
@@ -129,27 +142,34 @@ class Journal(ReceivedBuffer):
     def _add(self, records: Sequence[Record]) -> None:
         super()._add(records)
         self._pending += records
+        n_bytes = size_of(records) + len(records) * HEAD.size
+        self._unwritten += n_bytes
+        self._room -= n_bytes
 
     def _is_full(self) -> bool:
-        return self._n_bytes >= MOST_IN_MEMORY or self._needed_bytes >= self._most_on_disk
+        return self._n_bytes >= MOST_IN_MEMORY or self._room <= 0
 
-    def _count_needed(self) -> int:
-        """The bytes of the segments that the stream may read."""
-        segments = self.segments()
-        ends = [start for start, _ in segments[1:]] + [self.end + 1]
-        return sum(path.stat().st_size for (_, path), end in zip(segments, ends, strict=True) if end > self._needed)
+    def _make_room(self) -> None:
+        """Counts what receivers may add, now that the stream needs less."""
+        with self._on_disk:
+            segments = self.segments()
+            ends = [start for start, _ in segments[1:]] + [self._safe]
+            needed = [path for (_, path), end in zip(segments, ends, strict=True) if end > self._needed]
+            n_bytes = sum(path.stat().st_size for path in needed) + self._unwritten
+        more = self._most_on_disk // 8 if self._read_to >= self.end else 0
+        self._room = max(self._most_on_disk // 2 - n_bytes, more)
 
     # Group commit.
 
     def _write_pending(self) -> None:
         while True:
             with self._changed:
-                while not self._pending and not self._closed:
+                while not self._pending and not self._is_closing:
                     self._changed.wait()
                 if not self._pending:
                     return
                 pending, self._pending = self._pending, []
-                end = self.end
+                end, n_bytes = self.end, self._unwritten
             try:
                 failpoints.reach("journal:before")
                 self._force(pending)
@@ -159,22 +179,25 @@ class Journal(ReceivedBuffer):
             with self._changed:
                 if self._fault is None:
                     self._safe = end
+                    self._unwritten -= n_bytes
                 self._changed.notify_all()
             self.on_arrival()
             if self._fault is not None:
                 return
 
     def _force(self, records: Sequence[Record]) -> None:
-        assert self._file is not None
+        offset = self._safe
         with telling_faults(self.folder):
-            if self._file.tell() >= self._segment_bytes:
-                self._begin_segment(self.id, self._safe)
-            self._notes |= {record.data: None for record in records if isinstance(record, Note)}
-            framed = b"".join(map(_framed, records))
-            self._file.write(framed)
-            self._file.flush()
-            os.fsync(self._file.fileno())
-        self._needed_bytes += len(framed)
+            for part in parts_of(records, self._segment_bytes):
+                assert self._file is not None
+                if self._file.tell() - self._begins_at >= self._segment_bytes:
+                    self._begin_segment(self.id, offset)
+                    self._remove_done()
+                self._notes |= {record.data: None for record in part if isinstance(record, Note)}
+                self._file.write(b"".join(map(framed, part)))
+                self._file.flush()
+                os.fsync(self._file.fileno())
+                offset += sum(not isinstance(record, Note) for record in part)
 
     def refuse_faulty(self) -> None:
         """Raises what went wrong while the journal was written."""
@@ -193,13 +216,20 @@ class Journal(ReceivedBuffer):
         return self._safe
 
     def resume(self, offset: int) -> None:
-        """Does nothing: the journal knows its offsets itself."""
-        self._needed = offset
+        """Only counts: the journal knows its offsets itself."""
+        with self._changed:
+            self._needed = self._read_to = offset
+            self._make_room()
 
     def read(self, start: int, end: int) -> list[Record]:
         with self._changed:
+            self._read_to = max(self._read_to, end)
             if start >= self._first:
-                return super().read(start, end)
+                records = super().read(start, end)
+                if self._n_bytes >= MOST_IN_MEMORY:  # else receivers wait for the next read, which waits for them
+                    self._drop(end)
+                    self._changed.notify_all()
+                return records
         return self._from_disk(start, end)
 
     def peek(self, count: int) -> list[Record]:
@@ -217,7 +247,7 @@ class Journal(ReceivedBuffer):
         for (at, path), after in zip(segments, [*(first for first, _ in segments[1:]), end], strict=True):
             if at >= end or after <= start:
                 continue
-            for record, _ in _records(path):
+            for record, _ in records_of(path):
                 if not isinstance(record, Note):
                     if start <= at < end:
                         found.append(record)
@@ -227,57 +257,31 @@ class Journal(ReceivedBuffer):
         return found
 
     def forget(self, before: int) -> None:
-        """Removes segments that are not needed any more and too old, or too many."""
         self._needed = before
-        segments = self.segments()
-        total = sum(path.stat().st_size for _, path in segments)
-        for (_, path), (following, _) in pairwise(segments):
-            facts = path.stat()
-            is_old = self._clock.wall_s() - facts.st_mtime > self._most_age_s
-            if following > before or not (is_old or total > self._most_on_disk):
-                break
-            total -= facts.st_size
-            path.unlink()
+        self._remove_done()
         with self._changed:
-            self._needed_bytes = self._count_needed()
+            self._make_room()
             self._changed.notify_all()
+
+    def _remove_done(self) -> None:
+        """Removes segments that are not needed any more and too old, or leave no room for another one."""
+        with self._on_disk:
+            segments = self.segments()
+            total = sum(path.stat().st_size for _, path in segments) + self._segment_bytes
+            for (_, path), (following, _) in pairwise(segments):
+                facts = path.stat()
+                is_old = self._clock.wall_s() - facts.st_mtime > self._most_age_s
+                if following > self._needed or not (is_old or total > self._most_on_disk):
+                    break
+                total -= facts.st_size
+                path.unlink()
 
     def close(self) -> None:
         super().close()
+        with self._changed:  # not when it is released: a receiver takes in what was sent by then
+            self._is_closing = True
+            self._changed.notify_all()
         self._thread.join()
         if self._file is not None:
             self._file.close()
         os.close(self._lock)
-
-
-def _framed(record: Record) -> bytes:
-    data, kind = bytes_of(record), _KINDS.index(type(record))
-    return _HEAD.pack(len(data), zlib.crc32(data, kind), kind) + data
-
-
-def _has_head(path: Path) -> bool:
-    """Whether the first line of a segment is whole, or is another file's."""
-    with open(path, "rb") as file:
-        head = file.readline(100)
-    return head.endswith(b"\n") or not (head + _MAGIC[len(head) :]).startswith(_MAGIC)
-
-
-def _head_of(path: Path) -> str:
-    with open(path, "rb") as file:
-        head = file.readline(100)
-    if not head.startswith(_MAGIC) or not head.endswith(b"\n"):
-        raise DamagedError("this is no journal of wayeb", str(path))
-    return head[len(_MAGIC) : -1].decode("ascii", "replace")
-
-
-def _records(path: Path) -> Iterator[tuple[Record, int]]:
-    """The whole records of a segment, each with the offset in the file after it."""
-    data = path.read_bytes()
-    at = data.index(b"\n") + 1
-    while at + _HEAD.size <= len(data):
-        length, checksum, kind = _HEAD.unpack_from(data, at)
-        payload = data[at + _HEAD.size : at + _HEAD.size + length]
-        if len(payload) < length or kind >= len(_KINDS) or zlib.crc32(payload, kind) != checksum:
-            return
-        at += _HEAD.size + length
-        yield _KINDS[kind](payload), at

@@ -85,10 +85,9 @@ class MqttReceiver(ThreadedReceiver):
             if len(whole) < len(messages):  # None is the last
                 return
 
-    def _hang_up(self) -> None:
+    def _wake(self) -> None:
         self._arrived.put(None)
 
-    def close(self) -> None:
-        super().close()
+    def _hang_up(self) -> None:
         self._client.disconnect()
         self._client.loop_stop()

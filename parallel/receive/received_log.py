@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator
 from typing import Protocol
 
 import pyarrow as pa
 
-from wayeb_py.files.formats.block import AsideRow, Block, Selection, TimeRange
-from wayeb_py.files.formats.ndjson import read_objects
+from wayeb_py.files.formats.block import Block
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.logs.arrival import Arrival
-from wayeb_py.parallel.logs.log import Log, NoEventsError, OffsetRange, Offsets
-from wayeb_py.parallel.logs.messages import Messages, parse_messages, schema_of_objects
+from wayeb_py.parallel.logs.log import Log, OffsetRange, Offsets
 from wayeb_py.parallel.receive.journal import Journal
-from wayeb_py.parallel.receive.received_buffer import Fault, ReceivedBuffer, are_lines
+from wayeb_py.parallel.receive.received_buffer import ReceivedBuffer
+from wayeb_py.parallel.receive.record_blocks import SAMPLE_ROWS, block_of, schema_of
 
 PARTITION = "0"
-SAMPLE_ROWS = 10_000
 
 
 class Receiver(Protocol):
@@ -77,15 +74,7 @@ class ReceivedLog(Log):
         return True
 
     def schema(self, wanted: Wanted) -> pa.Schema | None:
-        sample = self.store.peek(SAMPLE_ROWS)
-        if not sample:
-            return None
-        objects = read_objects(record for record in sample if isinstance(record, bytes))
-        if not objects:
-            raise NoEventsError("nothing that has arrived is a JSON object", self.name)
-        # A line may leave out what is missing, and there may be no second one yet to look at.
-        seen = dict.fromkeys([*(name for value in objects for name in value), *wanted.names[2:]])
-        return schema_of_objects(objects, tuple(seen), wanted, self.name)
+        return schema_of(self.store.peek(SAMPLE_ROWS), wanted, self.name)
 
     def earliest(self) -> Offsets:
         return {PARTITION: self.store.first}
@@ -99,25 +88,7 @@ class ReceivedLog(Log):
 
     def read(self, offsets: OffsetRange, wanted: Wanted, schema: pa.Schema) -> Iterator[Block]:
         records = self.store.read(offsets.start, offsets.end)
-        selection = Selection(wanted, schema, TimeRange(), max(1, len(records)))
-        if are_lines(records):
-            messages = Messages(offsets.start, None, records)  # type: ignore[arg-type]
-            yield parse_messages(messages, self.name, selection)
-            return
-        placed = [(offset, line) for offset, line in enumerate(records, offsets.start) if isinstance(line, bytes)]
-        block = Block()
-        if placed:
-            numbers = [offset for offset, _ in placed]
-            values: list[bytes | None] = [line for _, line in placed]
-            block = parse_messages(Messages(numbers[0], numbers, values), self.name, selection)
-        faults = [(offset, one) for offset, one in enumerate(records, offsets.start) if isinstance(one, Fault)]
-        block.n_rows += len(faults)
-        block.aside += [self._aside(offset, one) for offset, one in faults]
-        yield block
-
-    def _aside(self, offset: int, fault: Fault) -> AsideRow:
-        facts = json.loads(fault.data)
-        return AsideRow(self.name, offset, facts["reason"], None, facts["text"])
+        yield block_of(records, offsets.start, wanted, schema, self.name)
 
     def forget(self, before: Offsets) -> None:
         self.store.forget(before.get(PARTITION, 0))

@@ -3,7 +3,8 @@
 Each connection has a thread, which reads, decodes and appends; while the store is full it does not read, and the sender
 waits. Where nothing goes to a journal, the thread lends the connection to the stream once that has begun: the stream
 looks at it between two steps, and no other thread has to run before an event is there (`logs.arrival`). A line that is
-cut off when its sender goes away is set aside. A datagram is one line or several; one that finds the store full is
+cut off when its sender goes away is set aside. A receiver that is closed takes in what was sent by then, also on
+connections that were not accepted yet. A datagram is one line or several; one that finds the store full is
 dropped and counted (`received_buffer`).
 """
 
@@ -13,6 +14,7 @@ import contextlib
 import os
 import select
 import socket
+import stat
 import threading
 import time
 from collections.abc import Callable
@@ -26,6 +28,7 @@ from wayeb_py.parallel.receive.threaded_receiver import ThreadedReceiver
 
 READ_BYTES = 1 << 16
 LOOK_EVERY_S = 0.25  # how often a thread looks whether it is closed
+REST_S, QUIET_S = 2.0, 0.1  # how long a closed thread takes in at most, and without anything to read
 TAKE_BYTES, TAKE_S = 1 << 14, 0.0005  # what the stream reads at once, and for how long if a sender has more
 MOST_LENT = 16  # connections: each costs the stream a call whenever it looks
 AGAIN_S = (0.5, 30.0)  # how long a caller waits before it calls again, at first and at most
@@ -69,9 +72,9 @@ class Connection:
         self._readable.register(connection, select.POLLIN)
         self.ended = threading.Event()
 
-    def wait(self) -> bool:
+    def wait(self, most_s: float = LOOK_EVERY_S) -> bool:
         """Waits some time for something to read."""
-        return bool(self._readable.poll(1000 * LOOK_EVERY_S))
+        return bool(self._readable.poll(1000 * most_s))
 
     def take(self) -> int | None:
         """Takes in what a thread has waited for; returns the offset after it."""
@@ -79,13 +82,13 @@ class Connection:
             records = self._receive(READ_BYTES)
             return self._store.append(records) if records else None
 
-    def take_now(self, until_s: float, beyond: bool = False) -> None:
-        """Takes in what is there, at least once, and until a time if there is more; `beyond` what there is room for.
-        Leaves it to the thread where that is taking something in."""
+    def take_now(self, until_s: float) -> None:
+        """Takes in what is there, at least once, and until a time if there is more and room for it. Leaves it to the
+        thread where that is taking something in."""
         if not self._taking.acquire(blocking=False):
             return
         try:
-            while not self.ended.is_set() and (beyond or not self._store.is_full):
+            while not (self.ended.is_set() or self._store.is_full):
                 records = self._receive(TAKE_BYTES)
                 if records is None:
                     return
@@ -146,6 +149,12 @@ class SocketReceiver(ThreadedReceiver):
             except OSError:
                 return
             self._run(lambda own=connection: self._take_in(own))  # type: ignore[misc]
+        listener.setblocking(False)
+        until_s = time.perf_counter() + REST_S
+        with contextlib.suppress(OSError):  # until no connection waits to be accepted
+            while time.perf_counter() < until_s:
+                connection, _ = listener.accept()
+                self._run(lambda own=connection: self._take_in(own))  # type: ignore[misc]
 
     def _call(self) -> None:
         wait_s = AGAIN_S[0]
@@ -163,21 +172,31 @@ class SocketReceiver(ThreadedReceiver):
 
     def _take_in(self, connection: socket.socket) -> None:
         """Takes in what one connection sends, until either side ends it, or lends it to the stream until then."""
-        own, store = Connection(connection, self.decoder(), self.store), self.store
+        own, is_kept = Connection(connection, self.decoder(), self.store), True
         with connection:
-            while not (self._closed.is_set() or own.ended.is_set()):
+            while is_kept and not (self._closed.is_set() or own.ended.is_set()):
                 if self._is_lent(own):
                     own.ended.wait(LOOK_EVERY_S)
                 elif own.wait():
-                    end = own.take()
-                    if self.address.acknowledges and end is not None:
-                        if not store.wait_safe(end):
-                            break
-                        connection.settimeout(LOOK_EVERY_S)
-                        with contextlib.suppress(OSError):
-                            connection.sendall(b"%d\n" % own.lines.n_lines)
-                        connection.setblocking(False)
+                    is_kept = self._take(own)
+            until_s = time.perf_counter() + REST_S
+            while is_kept and not own.ended.is_set() and own.wait(QUIET_S) and time.perf_counter() < until_s:
+                is_kept = self._take(own)
             self._give_back(own)
+            self.store.wait_safe(self.store.end)
+
+    def _take(self, own: Connection) -> bool:
+        """Takes in what there is to read, and acknowledges it where that is wanted; False if it is not kept."""
+        end = own.take()
+        if end is None or not self.address.acknowledges:
+            return True
+        if not self.store.wait_safe(end):
+            return False
+        own.socket.settimeout(LOOK_EVERY_S)
+        with contextlib.suppress(OSError):
+            own.socket.sendall(b"%d\n" % own.lines.n_lines)
+        own.socket.setblocking(False)
+        return True
 
     def lend(self, arrived: Arrival) -> None:
         if self.address.acknowledges or self.store.keeps:
@@ -212,25 +231,22 @@ class SocketReceiver(ThreadedReceiver):
                 del self._lent[own]
                 self._arrived.unwatch(own.socket)
 
-    def close(self) -> None:
-        """Takes in what was sent by now, and no more; returns when the threads have ended."""
-        until_s = time.perf_counter() + LOOK_EVERY_S
-        for own in tuple(self._lent):
-            own.take_now(until_s, beyond=True)
-        super().close()
-
     def _take_datagrams(self) -> None:
         receiver, store = self._socket, self.store
         assert receiver is not None
         receiver.settimeout(LOOK_EVERY_S)
         senders: dict[object, Decoder] = {}
-        while not self._closed.is_set():
+        until_s: float | None = None  # once the receiver is closed, which takes in the datagrams that wait
+        while until_s is None or time.perf_counter() < until_s:
+            if until_s is None and self._closed.is_set():
+                until_s = time.perf_counter() + REST_S
+                receiver.setblocking(False)
             try:
                 data, sender = receiver.recvfrom(READ_BYTES)
             except TimeoutError:
                 continue
             except OSError:
-                return
+                break
             decoder = senders.get(sender)
             if decoder is None:
                 if len(senders) >= 1000:
@@ -238,48 +254,70 @@ class SocketReceiver(ThreadedReceiver):
                 decoder = senders[sender] = self.decoder()
             records = decoder.decode_all(data.splitlines())
             if records:
-                store.append(records, may_drop=True)
+                store.append(records, may_drop=until_s is None)
+        store.wait_safe(store.end)
+
+    def _wake(self) -> None:
+        """Nothing waits for long; a socket of this machine goes, so that no more senders find it."""
+        if self._socket is not None and self.address.kind == "unix":
+            with contextlib.suppress(OSError):
+                _remove_socket(self.address.path)
 
     def _hang_up(self) -> None:
         if self._socket is not None:
             self._socket.close()
-            if self.address.kind == "unix":
-                with contextlib.suppress(OSError):
-                    os.unlink(self.address.path)
 
 
 def _bound(address: Address) -> socket.socket:
     try:
         if address.kind == "unix":
             with contextlib.suppress(FileNotFoundError):
+                if not _is_socket(address.path):
+                    raise DataError(
+                        f"cannot listen there: `{address.path}` is there already, and is no socket", address.text,
+                        hint="name a path where nothing is, or remove what is there",
+                    )  # fmt: skip
                 if _is_dead(address.path):
-                    os.unlink(address.path)  # left by a run that was killed
+                    _remove_socket(address.path)  # left by a run that was killed
             listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            listener.bind(address.path)
         else:
             how = socket.SOCK_DGRAM if address.kind == "udp" else socket.SOCK_STREAM
-            family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-            listener = socket.socket(family, how)
+            listener = socket.socket(socket.AF_INET6 if ":" in address.host else socket.AF_INET, how)
+        with contextlib.ExitStack() as closing:
+            closing.callback(listener.close)
             if address.kind == "udp":
                 with contextlib.suppress(OSError):
                     listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
-            else:
+            elif address.kind != "unix":
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((address.host, address.port))
-        if address.kind != "udp":
-            listener.listen()
+            listener.bind(address.path if address.kind == "unix" else (address.host, address.port))
+            if address.kind != "udp":
+                listener.listen()
+            closing.pop_all()
         return listener
     except OSError as error:
         raise DataError(f"cannot listen there: {error.strerror or error}", address.text) from error
 
 
+def _is_socket(path: str) -> bool:
+    return stat.S_ISSOCK(os.lstat(path).st_mode)
+
+
+def _remove_socket(path: str) -> None:
+    """Removes a socket, and nothing else."""
+    if _is_socket(path):
+        os.unlink(path)
+
+
 def _is_dead(path: str) -> bool:
-    os.stat(path)
+    """Whether a socket is there at which no process listens."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:
             probe.connect(path)
-        except OSError:
+        except ConnectionRefusedError:
             return True
+        except OSError:
+            return False
     return False
 
 

@@ -1,6 +1,7 @@
 """What is sent to this process becomes records of a buffer, in threads: the part that every receiver shares.
 
-A receiver says in `_begin` which threads take in, and in `_hang_up` how to wake those that wait for a sender.
+A receiver says in `_begin` which threads take in, in `_wake` how to wake those that wait for a sender, and in
+`_hang_up` what ends once they have ended. A thread that finds the receiver closed takes in what was sent by then.
 """
 
 from __future__ import annotations
@@ -60,16 +61,23 @@ class ThreadedReceiver(Receiver, ABC):
         self._threads.append(thread)
         thread.start()
 
-    @abstractmethod
+    def _wake(self) -> None:
+        """Wakes what waits for a sender longer than it should; called once."""
+        return
+
     def _hang_up(self) -> None:
-        """Wakes what waits for a sender; called once."""
+        """Ends what the threads have used; called once."""
+        return
 
     def close(self) -> None:
-        """Takes in no more; returns when the threads have ended."""
-        if not self._closed.is_set():
-            self._closed.set()
-            if self._store is not None:
-                self._store.release()
-            self._hang_up()
-        for thread in self._threads:
-            thread.join()
+        """Takes in what was sent by now, and no more; returns when the threads have ended."""
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        if self._store is not None:
+            self._store.release()
+        self._wake()
+        while alive := [thread for thread in self._threads if thread.is_alive()]:  # which may start others
+            for thread in alive:
+                thread.join()
+        self._hang_up()

@@ -101,6 +101,7 @@ def _sample(
             say(f"{why}: waiting for the first events, whose types tell how to read the others")
             told.add(again_s)
         if stop.wait(again_s):
+            log.hang_up()
             with suppress(NoEventsError):
                 return None if log.keeps else log.schema(wanted)  # what arrived meanwhile would be lost
             return None

@@ -2,6 +2,7 @@
 
 --source   kafka://HOST:PORT/TOPIC     a folder     replay:PATH[,PATH…] (a data set by its own time, speeded up)
            delta:PATH  iceberg:CATALOG.TABLE            what others append to a table
+           journal:DIR                  what another stream has received, in its journal
            -  tcp://  unix:  nmea+tcp://  nmea+udp://  mqtt://   what is received by one process (`receive.address`)
 --out      kafka://HOST:PORT/TOPIC     a folder, here or in a store     - (NDJSON)     delta:PATH     iceberg:NAME
            tcp://  sse://  webhook:URL  mqtt://         what is delivered as it is found (`sinks.deliveries`)
@@ -28,7 +29,7 @@ from wayeb_py.parallel.sinks.sinks import NdjsonSink, ParquetSink, Sink, StoreSi
 from wayeb_py.parallel.stream.user_endpoints import PYTHON, open_own_log, open_own_sink
 from wayeb_py.patterns import Patterns
 
-KAFKA, REPLAY, FOLDER = "kafka://", "replay:", "folder:"
+KAFKA, REPLAY, FOLDER, JOURNAL = "kafka://", "replay:", "folder:", "journal:"
 
 
 def open_streams(
@@ -102,6 +103,11 @@ def open_received(
     from wayeb_py.parallel.receive.stdin import StdinReceiver  # for start-up time
 
     address = parse_address(source)
+    if address.acknowledges and journal is None:
+        raise DataError(
+            "?ack tells a sender what is safe, and without a journal nothing is", source,
+            hint="keep what is received: --journal DIR; or leave ?ack out",
+        )  # fmt: skip
     receiver: Receiver
     if address.kind == "mqtt":
         from wayeb_py.parallel.receive.mqtt import MqttReceiver  # for start-up time
@@ -192,13 +198,17 @@ def open_log(
         folder = checkpoint.folder / "replay"
         store_events(source.removeprefix(REPLAY).split(","), wanted, folder, partitions or 1)
         return ReplayLog(folder, speed, capacity)
+    if source.startswith(JOURNAL):
+        from wayeb_py.parallel.receive.journal_log import JournalLog  # for start-up time
+
+        return JournalLog(Path(source.removeprefix(JOURNAL)))
     path = Path(source.removeprefix(FOLDER))
     stored = stored_folder(source)
     if stored is None and not is_table(source) and not path.is_dir():
         raise DataError(
             f"`{source.removeprefix(FOLDER)}` is not a folder",
             hint="name a folder, here or in a store (s3://BUCKET/FOLDER), a table (delta:PATH), "
-            "kafka://HOST:PORT/TOPIC, replay:PATH with a data set, or with "
+            "kafka://HOST:PORT/TOPIC, journal:DIR, replay:PATH with a data set, or with "
             "--engine local what is received: -, tcp://HOST:PORT, nmea+udp://HOST:PORT, mqtt://HOST/TOPIC",
         )
     journal = checkpoint.journal.with_stem(f"{checkpoint.journal.stem}-{number}") if number else checkpoint.journal
@@ -283,7 +293,7 @@ def refuse_mixed_up(sources: Sequence[str], out: str, checkpoint: Location, asid
                 "the table is source and destination: what is found would be read as events", source,
                 hint="write detections to a table of their own",
             )  # fmt: skip
-        if source.startswith((PYTHON, "iceberg:")) or is_address(source):
+        if source.startswith((PYTHON, "iceberg:", JOURNAL)) or is_address(source):
             continue
         stored = stored_folder(source)
         if stored is not None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wayeb_py.cli.exit_codes import misuse
@@ -10,6 +13,7 @@ from wayeb_py.cli.exit_codes import misuse
 if TYPE_CHECKING:
     from wayeb_py.dsl.rules import Level
     from wayeb_py.files.output.set_aside import BadLimit
+    from wayeb_py.parallel.stream.endpoints import JournalOptions
 
 
 def read_duration(text: str | None, option: str | None = None) -> Fraction | None:
@@ -59,3 +63,31 @@ def read_bad_limit(text: str | None, option: str | None = None) -> BadLimit | No
         return None if text is None else BadLimit.parse(text)
     except ValueError as error:
         misuse(str(error) if option is None else f"{option}: {error}")
+
+
+def refuse_own_journal(folder: Path | None, sources: Mapping[str, Iterable[str]]) -> None:
+    """Ends the command where a stream would read the journal that it writes."""
+    read = (one.removeprefix("journal:") for own in sources.values() for one in own if one.startswith("journal:"))
+    if folder is not None and any(Path(one).resolve().is_relative_to(folder.resolve()) for one in read):
+        misuse(f"--journal {folder} is also read as a source: keep what is received in a folder of its own")
+
+
+def read_journal(folder: Path | None, size: str | None, age: str | None) -> JournalOptions | None:
+    """Where the journal keeps received events, how much and for how long."""
+    if folder is None:
+        given = "--journal-size" if size is not None else None if age is None else "--journal-age"
+        if given is not None:
+            misuse(f"{given} is for a journal, and none is kept: give --journal DIR, or leave {given} out")
+        return None
+    from wayeb_py.parallel.receive.journal import LEAST_BYTES
+    from wayeb_py.parallel.stream.endpoints import JournalOptions
+
+    n_bytes = None
+    if size is not None:
+        if re.fullmatch(r"[1-9]\d*[kmgt]", size.lower()) is None:
+            misuse(f"--journal-size: `{size}` is no size: 500m, 2g")
+        n_bytes = int(size[:-1]) << 10 * (1 + "kmgt".index(size[-1].lower()))
+        if n_bytes < LEAST_BYTES:
+            misuse(f"--journal-size: {size} is too small for a journal: {LEAST_BYTES >> 20}m is the least")
+    age_s = read_duration(age, "--journal-age")
+    return JournalOptions(folder.absolute(), n_bytes, None if age_s is None else float(age_s))

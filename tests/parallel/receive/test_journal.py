@@ -14,8 +14,8 @@ from tests.parallel.receive.received_runs import Collected, received
 from wayeb_py.clock import Clock
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.durable import failpoints
-from wayeb_py.parallel.receive import journal as journals
 from wayeb_py.parallel.receive.journal import Journal
+from wayeb_py.parallel.receive.journal_segments import MAGIC
 from wayeb_py.parallel.receive.received_buffer import ReceivedBuffer, bytes_of
 from wayeb_py.parallel.receive.received_log import Receiver
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
@@ -145,7 +145,7 @@ def test_a_segment_that_a_full_disk_cut_off_in_its_first_line_is_begun_anew(n_by
     journal = Journal(tmp_path)
     assert journal.wait_safe(journal.append([line(0)]))
     journal.close()
-    (tmp_path / f"{1:020}.journal").write_bytes((journals._MAGIC + b"0123456789abcdef")[:n_bytes])
+    (tmp_path / f"{1:020}.journal").write_bytes((MAGIC + b"0123456789abcdef")[:n_bytes])
     again = Journal(tmp_path)
     assert (again.id, again.safe_end) == (journal.id, 1)
     assert again.wait_safe(again.append([line(1)]))

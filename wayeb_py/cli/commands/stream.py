@@ -22,7 +22,7 @@ import typer
 from wayeb_py.cli.event_files import read_lateness, read_named
 from wayeb_py.cli.exit_codes import DATA_FAULT, PASSING_FAULT, explained, misuse
 from wayeb_py.cli.option_groups import grouped
-from wayeb_py.cli.option_values import read_bad_limit, read_duration, read_shed
+from wayeb_py.cli.option_values import read_bad_limit, read_duration, read_journal, read_shed, refuse_own_journal
 from wayeb_py.cli.options import AsJson, ChosenPatterns, CleanBy, Episodes, Longest, PatternFiles, Quiet, Strict
 from wayeb_py.cli.pattern_options import PatternOptionsWithPlaces, select_patterns, show_warnings
 from wayeb_py.cli.spark_options import Engine, Master, Scheme
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wayeb_py.parallel.health.stream_summary import StreamSummary
-    from wayeb_py.parallel.stream.endpoints import JournalOptions
     from wayeb_py.patterns import Patterns
 
 
@@ -85,9 +84,10 @@ def run_stream(
         typer.Option(
             metavar="SOURCE",
             help="A folder in which files appear, here or in a store, delta:PATH, iceberg:TABLE, "
-            "kafka://HOST:PORT/TOPIC, replay:DATA, python:FILE.py (your own), or what this process receives: - "
-            "(standard input), tcp://HOST:PORT, unix:PATH, nmea+tcp://…, nmea+udp://…, mqtt://HOST/TOPIC; may be given "
-            "several times. STREAM=SOURCE where the patterns read several streams.",
+            "kafka://HOST:PORT/TOPIC, replay:DATA, journal:DIR (what another stream received), python:FILE.py "
+            "(your own), or what this process receives: - (standard input), tcp://HOST:PORT, unix:PATH, nmea+tcp://…, "
+            "nmea+udp://…, mqtt://HOST/TOPIC; may be given several times. STREAM=SOURCE where the patterns read "
+            "several streams.",
         ),
     ],
     out: Annotated[
@@ -108,11 +108,12 @@ def run_stream(
         typer.Option(metavar="DIR", help="Keep what is received in a journal first: a crash loses nothing of it."),
     ] = None,
     journal_size: Annotated[
-        str, typer.Option("--journal-size", metavar="SIZE", help="Bytes that a journal keeps, 500m, 2g.")
-    ] = "1g",
+        str | None, typer.Option("--journal-size", metavar="SIZE", help="Bytes that a journal keeps, 500m, 2g (1g).")
+    ] = None,
     journal_age: Annotated[
-        str, typer.Option("--journal-age", metavar="DURATION", help="How long a journal keeps what is done with (1d).")
-    ] = "1d",
+        str | None,
+        typer.Option("--journal-age", metavar="DURATION", help="How long a journal keeps what is done with (1d)."),
+    ] = None,
     engine: Annotated[
         Engine,
         typer.Option("--engine", help="In this process, or on Spark; auto takes Spark if a master is configured."),
@@ -213,6 +214,7 @@ def run_stream(
         misuse(f"--once reads what is there, and nothing is there of {received} before it is received: leave it out")
     if journal is not None and received is None:
         misuse("--journal is for what is received; these sources can be read again")
+    journal_options = read_journal(journal, journal_size, journal_age)
     lateness_s = read_lateness(lateness)
     forget_s, idle_s, interval_s = (
         read_duration(text, option)
@@ -239,6 +241,7 @@ def run_stream(
     patterns = select_patterns(patterns, pattern)
     show_warnings(patterns, strict)
     sources = read_sources(patterns, source)
+    refuse_own_journal(journal, sources)
     if not here:
         from wayeb_py.parallel.spark.session import require_spark
 
@@ -277,7 +280,6 @@ def run_stream(
     with stopping(stop, say), open_checkpoint(kept_in, None if restart is None else restart.value) as folder:
         capacity = None if buffer is None else Capacity.parse(buffer)
         if here:
-            journal_options = read_journal(journal, journal_size, journal_age)
             logs = open_streams(
                 sources, folder, patterns, speed=read_speed(speed), capacity=capacity, journal=journal_options, say=say
             )
@@ -390,19 +392,6 @@ def is_received(source: str) -> bool:
     from wayeb_py.parallel.receive.address import is_address
 
     return is_address(source) or is_address(source.partition("=")[2])
-
-
-def read_journal(folder: Path | None, size: str, age: str) -> JournalOptions | None:
-    """Where the journal keeps received events, how much and for how long."""
-    from wayeb_py.parallel.stream.endpoints import JournalOptions
-
-    if folder is None:
-        return None
-    if re.fullmatch(r"[1-9]\d*[kmgt]", size.lower()) is None:
-        misuse(f"--journal-size: `{size}` is no size: 500m, 2g")
-    n_bytes = int(size[:-1]) << 10 * (1 + "kmgt".index(size[-1].lower()))
-    age_s = read_duration(age, "--journal-age")
-    return JournalOptions(folder.absolute(), n_bytes, None if age_s is None else float(age_s))
 
 
 def read_sources(patterns: Patterns, sources: list[str]) -> dict[str, list[str]]:
