@@ -90,6 +90,8 @@ expressions: st.SearchStrategy[t.Expression] = st.recursive(
     max_leaves=12,
 )
 
+conditions = expressions.filter(lambda tree: "Named(" not in repr(tree))  # of rules, whose parts have no names
+
 durations = st.builds(t.Number, literals, st.sampled_from(["s", "min", "h", "d"]))
 withins = st.builds(t.Within, durations) | st.integers(1, 99).map(lambda n: t.Within(t.Number(str(n)), True))
 emitted = st.one_of(
@@ -103,7 +105,7 @@ services = st.builds(
     t.Service,
     st.none() | st.builds(t.Priority, st.sampled_from(["high", "normal", "low"])),
     st.none() | st.builds(t.ValidFor, durations, st.sampled_from([None, "mark", "drop"])),
-    st.none() | st.builds(t.ShedAfter, durations),
+    st.none() | st.builds(t.ShedAfter, durations.filter(lambda one: one.value != 0)),
 ).filter(lambda service: service != t.Service())
 lengths = st.builds(t.Number, literals, st.sampled_from(["m", "km", "nmi"]))
 pairs = st.builds(
@@ -120,13 +122,13 @@ items = st.builds(t.Item, st.sampled_from(["-", "1", "off", "-2.5", "12:30", "a/
     t.Item, st.text(max_size=4), st.just(True)
 )
 members = st.builds(t.Member, names, names, st.none() | st.sampled_from(["episode", "newest"]))
-unlesses = st.builds(t.Unless, st.lists(members, min_size=1, max_size=2).map(tuple), st.none() | expressions)
+unlesses = st.builds(t.Unless, st.lists(members, min_size=1, max_size=2).map(tuple), st.none() | conditions)
 some_names = st.lists(names.map(t.Name), min_size=1, max_size=3).map(tuple)
 rules = st.builds(
     t.Rule,
     names,
     st.lists(members, min_size=1, max_size=3).map(tuple),
-    st.none() | expressions,
+    st.none() | conditions,
     st.lists(unlesses, max_size=2).map(tuple),
     st.none() | st.builds(t.OnceFor, some_names),
     st.none() | st.builds(t.Within, durations),

@@ -257,14 +257,7 @@ def test_a_slow_second_stage_is_seen_and_named(run: Callable[[Any], Running], tm
     assert shards == pytest.approx(n_events * an_event_s, rel=0.25)
     assert reading < shards / 4
     assert after.slowest_stage == "shards"
-    for name, source in after.sources.items():
-        earlier = before.sources[name]
-        passed_s = source.watched_s - earlier.watched_s
-        ratio = (source.waited_s - earlier.waited_s) / passed_s
-        share = (source.taken - earlier.taken) / passed_s / PER_S  # of what was due
-        assert ratio == pytest.approx(1 - share, abs=0.1)
-    # About half of what is due is taken, however batches come to lie.
-    running.until(lambda view: 0.3 < view.backpressure < 0.7, "at half its speed")
+    running.until(lambda view: 0.3 < view.backpressure < 0.7, "about half of what is due is taken")
     view = running.until(lambda view: view.backpressure > 0.2, "under pressure")
     assert f" by shards, {view.stages['shards']:.0%} of a batch" in render_line(view)
     assert "wayeb_stage_ratio" in {f"wayeb_{metric.name}" for metric, _, _ in samples(view)}
