@@ -33,6 +33,7 @@ from wayeb_py.parallel.logs.log import Log, Offsets
 FOLDER = "health"  # beside the checkpoint
 FILE = "gauge.json"
 WRITE_EVERY_S = 0.2  # while nothing is planned Spark asks several times a second
+LIVE_EVERY_S = 1.0  # as often as those who watch look: writing takes the processor from the thread that recognises
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ class Gauge:
         else:
             offered = self._log.latest() if frozen is None else frozen
             self._live.look(self._clock.steady_s(), offered, taken)
-        if now_s - self._written_s >= WRITE_EVERY_S:
+        if now_s - self._written_s >= (WRITE_EVERY_S if self._writer is None else LIVE_EVERY_S):
             self._written_s = now_s
             if self._writer is None:
                 self._write(now_s)

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wayeb_py.parallel.durable.background import yield_to_others
 from wayeb_py.parallel.health.log_lines import Form, LogLines, duration
 from wayeb_py.parallel.health.stream_view import Health, StreamView
 from wayeb_py.parallel.health.totals import BY_LEVEL
@@ -118,6 +119,7 @@ class Report:
     # Once a second.
 
     def _watch(self) -> None:
+        yield_to_others()
         while not self._ended.is_set():
             self._woken.wait(self._every_s)
             self._woken.clear()

@@ -40,6 +40,8 @@ from wayeb_py.kernels.few.step_few import GIVEN, INTEGER, NUMBER, FewRows, KeptW
 from wayeb_py.kernels.step_parts import ChunkRows, RegisterMoves
 from wayeb_py.kernels.step_tables import KeptStates, ProductTables, ReportLists, Windows
 
+MOST_TEXTS = 1 << 12  # whose cells are remembered
+
 
 class FewEvents:
     """The fast path for a few events, over the state of one binding."""
@@ -370,14 +372,22 @@ def _cells_of_truths(axis: Axis) -> Callable[[Any], int]:
     return lambda truth: cells[2] if truth is None else cells[bool(truth)]
 
 
+class _CellsOfTexts(dict[str | None, int]):
+    """The cells of texts, each found once: most events have one of a few texts."""
+
+    def __init__(self, axis: Axis) -> None:
+        super().__init__()
+        self._axis = axis
+
+    def __missing__(self, word: str | None) -> int:
+        if len(self) >= MOST_TEXTS:
+            self.clear()
+        cell = self[word] = _cell_of_text(self._axis, word)
+        return cell
+
+
 def _cells_of_texts(axis: Axis) -> Callable[[str | None], int]:
-    known = {word: _cell_of_text(axis, word) for word in (*axis.words, None)}
-
-    def cell(word: str | None) -> int:
-        found = known.get(word)
-        return _cell_of_text(axis, word) if found is None else found
-
-    return cell
+    return _CellsOfTexts(axis).__getitem__
 
 
 _DOUBLE, _WHOLE, _TEXT = pa.float64(), pa.int64(), pa.string()

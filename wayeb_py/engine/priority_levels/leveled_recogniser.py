@@ -27,6 +27,7 @@ from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.dsl.rules import Level
 from wayeb_py.engine.arrival.input_tables import as_table
+from wayeb_py.engine.few import ROOM
 from wayeb_py.engine.priority_levels.decisions import Decision, Decisions, Made, StaleFound, ranges, ranges_where
 from wayeb_py.engine.priority_levels.event_queues import Arrived, SourceQueue, Taken
 from wayeb_py.engine.priority_levels.lanes import Lane, lanes_of
@@ -45,6 +46,7 @@ from wayeb_py.engine.stepping.shared_values import Asked, SharedValues, asked_of
 
 SLICE_S = 0.00015  # what a slice of a lower level is to take: nearly all then give way within half a millisecond
 SHED_SHARE = 0.25  # of the time of lanes with work: what lower lanes have for shedding before them
+MOST_IN_FEWS = 4 * ROOM  # the most events that are stepped sooner a few at a time than all together
 ALONE_S = 0.005  # how long the most urgent lane may work before others shed
 MOST_ROWS = 1 << 16
 LEFT_WAITING = 0.5  # of the time after which a lane sheds: what has waited for less stays when it does
@@ -114,7 +116,7 @@ class LeveledRecogniser:
         # The first slices are small, until it is known how long they take; skipping events costs less. No
         # detection waits for what is skipped, so that gives way sooner.
         self._sizes = [SliceSizes(slice_s, 1 if lane else 1024, most_rows) for lane in range(len(self.lanes))]
-        self._skipped_sizes = [SliceSizes(slice_s / 2, 256, most_rows) for _ in self.lanes]
+        self._skipped_sizes = [SliceSizes(slice_s / 2, 256, most_rows, 0.25) for _ in self.lanes]
         self._gave_way_s = clock.steady_s()  # when another lane than the most urgent last had its turn
         self._for_shedding_s = 0.0  # what lower lanes may take to shed before the lane whose turn it is
         self._is_shedding: set[tuple[int, str]] = set()  # lanes, and the sources whose events they shed
@@ -308,6 +310,8 @@ class LeveledRecogniser:
         """Whether a lane's next events are shed, and up to which number that holds and a slice goes."""
         begin, shed_s = queue.at[lane], self.lanes[lane].shed_s
         end = min(until, begin + self._rows(lane))
+        if ROOM < end - begin <= MOST_IN_FEWS and queue.columns is not None:
+            end = begin + ROOM
         if self.decided is not None:
             were = self.decided.held("shed", queue.name, lane, begin, until)
             if not were:

@@ -19,8 +19,9 @@ FRESH = 128  # slices after which the time of a size is forgotten
 class SliceSizes:
     """How many events one lane's slices take."""
 
-    def __init__(self, slice_s: float, first: int, most: int) -> None:
-        self._slice_s, self._most = slice_s, most
+    def __init__(self, slice_s: float, first: int, most: int, again: float = 1.0) -> None:
+        """`again`: how much longer a slice may be for its events than it takes without any."""
+        self._slice_s, self._most, self._again = slice_s, most, again
         self.rows = self._fitting = min(first, most)
         self._times_s: dict[int, tuple[float, int]] = {}  # by the bits of a size: seconds, and which slice came last
         self._n_slices = 0
@@ -44,5 +45,5 @@ class SliceSizes:
         itself_s = min(own_s for own_s, _ in self._times_s.values())
         if took_s <= 1.1 * itself_s:
             return 2 * n_rows if took_s < self._slice_s or len(self._times_s) > 1 else n_rows + 1
-        most_s = max(self._slice_s, 2 * itself_s)
+        most_s = max(self._slice_s, (1.0 + self._again) * itself_s)
         return int(n_rows * (most_s - itself_s) / (took_s - itself_s) + 1e-6)
