@@ -46,7 +46,7 @@ from wayeb_py.engine.stepping.shared_values import Asked, SharedValues, asked_of
 
 SLICE_S = 0.00015  # what a slice of a lower level is to take: nearly all then give way within half a millisecond
 SHED_SHARE = 0.25  # of the time of lanes with work: what lower lanes have for shedding before them
-MOST_IN_FEWS = 4 * ROOM  # the most events that are stepped sooner a few at a time than all together
+MOST_IN_FEWS = 2 * ROOM  # the most events that are stepped sooner a few at a time than all together
 ALONE_S = 0.005  # how long the most urgent lane may work before others shed
 MOST_ROWS = 1 << 16
 LEFT_WAITING = 0.5  # of the time after which a lane sheds: what has waited for less stays when it does
