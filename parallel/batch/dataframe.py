@@ -88,6 +88,7 @@ def recognise(
     `on_plan` gets one line that says what runs where and why.
     """
     schemes.require_known(scheme)
+    require_some(shards)
     if what not in get_args(Wish):
         raise ValueError(f"`{what}` is nothing to ask for; there are {', '.join(get_args(Wish))}")
     if looks_at_several(patterns):
@@ -121,10 +122,24 @@ def frames_by_stream(patterns: Patterns, events: DataFrame | Mapping[str, DataFr
             "these rules read facts alone, and no events", hint="run them in one process: `patterns.recognise()`"
         )
     if isinstance(events, Mapping):
-        return given_by_stream(read, streams, events, "data frame")
-    if len(streams) > 1:
+        frames = given_by_stream(read, streams, events, "data frame")
+    elif len(streams) > 1:
         raise one_for_several(streams, read, "data frame")
-    return {read[0]: events}
+    else:
+        frames = {read[0]: events}
+    for frame in frames.values():
+        if not hasattr(frame, "mapInArrow"):
+            raise DataError(
+                f"a {type(frame).__name__} of {type(frame).__module__.partition('.')[0]} is no data frame of Spark's",
+                hint="`spark.createDataFrame(…)` makes one; `patterns.recognise(…)` takes it as it is, without Spark",
+            )
+    return frames
+
+
+def require_some(shards: int | None) -> None:
+    """Raises ValueError for a number of shards that could hold nothing."""
+    if shards is not None and shards < 1:
+        raise ValueError(f"`shards` is {shards}, and events need at least 1")
 
 
 def taken_columns(events: DataFrame, wanted: Wanted) -> tuple[DataFrame, pa.Schema]:

@@ -31,7 +31,7 @@ import pyarrow.compute as pc
 from wayeb_py.engine.rows.detection_id import with_id_first
 from wayeb_py.errors import DataError
 from wayeb_py.files.projection import Wanted, absent
-from wayeb_py.parallel.batch.dataframe import frames_by_stream, sparks_schema
+from wayeb_py.parallel.batch.dataframe import frames_by_stream, require_some, sparks_schema
 from wayeb_py.parallel.spark.pattern_bundle import open_patterns, pack_patterns
 from wayeb_py.parallel.stream.shard_operator import ShardPatterns, ShardQuery, recognise_by_shard
 from wayeb_py.parallel.wire import parcel
@@ -79,6 +79,7 @@ def recognise_stream(
     """
     refuse_no_stream(patterns)
     refuse_service(patterns)
+    require_some(shards)
     frames = frames_by_stream(patterns, events)
     spark = next(iter(frames.values())).sparkSession
     n_shards = _one_shard(patterns, shards) if patterns.clocked else shards

@@ -3,7 +3,8 @@
     rows by table ──by the value of the key, or to every part──▶ parcels ──▶ in the order of time, by table
 
 Every part puts the rows of a table in the order in which one process has them: by the time at which they are known, by
-the keys of their entities, and for one entity as its task made them. Equal numbers go to one part whatever their type.
+their own times (words that the input ends are all known then), by the keys of their entities, and for one entity as its
+task made them. Equal numbers go to one part whatever their type.
 """
 
 from __future__ import annotations
@@ -152,7 +153,7 @@ def in_order(
     batch = together(own)
     assert batch is not None
     keys = [batch.arrays[name] for name in ("other", "entity") if name in batch.arrays]
-    batch = batch.take(np.lexsort((*map(ranks_of_keys, keys), when_known(batch))))
+    batch = batch.take(np.lexsort((*map(ranks_of_keys, keys), batch.times["ts"], when_known(batch))))
     if number is not None:
         return replace(batch, held={"@number": number(batch.arrays["entity"])})
     _, numbers = np.unique(ranks_of_keys(batch.arrays["entity"]), return_inverse=True)

@@ -332,6 +332,7 @@ def test_a_rule_changes_nothing_of_what_patterns_detect(tmp_path: Path) -> None:
     assert beside.recognise(tables).episodes().equals(alone.recognise(tables).episodes())
     only = beside.select(["R"])
     assert {row["pattern"] for row in only.recognise(tables)} == {"R"}
+    assert not only.recognise(tables).episodes().num_rows, "those of `Meet` are for the rule alone"
 
 
 def test_functions_are_called_in_the_order_of_decision(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ tenth say, as a crowd that has left would then stay in the state for as long as 
 
 The caller decides when: a stream does it where a batch ends. Time advances in steps of D/8, so that the state is not
 rebuilt for every single entity. How events are cut therefore changes when an entity leaves the state, not what is
-detected, with one exception. An event that arrives more than D later than others of its time, and is within D of its
-entity's own last one, begins a new word if the entity has left by then.
+detected, with one exception. An event that is within D of its entity's own last one, but arrives so far behind others
+that these are more than D past that last one, begins a new word if the entity has left by then.
 """
 
 from __future__ import annotations

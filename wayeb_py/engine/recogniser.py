@@ -397,17 +397,16 @@ class Recogniser:
         if len(self.operators) == 1 and len(found) < 2:
             return found[0][1] if found else self.operators[0].nothing()
         schema = self._joined_schema()
-        tables = [fit(self._reported(some), one.schema, schema) for one, some in found if len(some)]
-        closed = [] if self._hides_episodes else [(one, some.episodes()) for one, some in found]
+        tables = [fit(self._reported(some.to_arrow()), one.schema, schema) for one, some in found if len(some)]
+        closed = [] if self._hides_episodes else [(one, self._reported(some.episodes())) for one, some in found]
         episodes = [fit(table, one.schema, schema, episodes=True) for one, table in closed if table.num_rows]
         return Detections(
             pa.concat_tables(tables) if tables else schema.no_detections,
             pa.concat_tables(episodes) if episodes else schema.no_episodes,
         )
 
-    def _reported(self, found: Detections) -> pa.Table:
-        """The detections without those of patterns that only rules read."""
-        table = found.to_arrow()
+    def _reported(self, table: pa.Table) -> pa.Table:
+        """The detections, or the episodes, without those of patterns that only rules read."""
         if self._rules is None or not self.patterns.n_hidden:
             return table
         names = pa.array([*self.patterns.names, *self.patterns.rule_names])

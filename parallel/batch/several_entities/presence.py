@@ -43,15 +43,23 @@ class Raster:
     side_m: float
     span_s: float
     projected_s: float  # how long a course may be followed; 0 where none is
+    followed: frozenset[str]  # the streams whose entities are followed
 
     @classmethod
     def of(cls, pairs: list[m.EachPair]) -> Raster:
         reach_m = max(float(each.reach_m) for each in pairs)
-        projected_s = max((float(each.fresh_s) for each in pairs if each.projected), default=0.0)
+        projected = [each for each in pairs if each.projected]
+        projected_s = max((float(each.fresh_s) for each in projected), default=0.0)
         # A way that is marked at every half side is nowhere farther than a quarter of a side from a mark.
         side_m = max(LEAST_SIDE_M, 2 * reach_m if projected_s else reach_m)
         span_s = max(LEAST_SPAN_S, max(float(each.fresh_s) for each in pairs))
-        return cls(side_m * (1 + 1e-6), span_s, projected_s)
+        followed = frozenset(name for each in projected for name in each.streams)
+        return cls(side_m * (1 + 1e-6), span_s, projected_s, followed)
+
+    def motion_of(self, stream: m.Stream) -> tuple[str, ...]:
+        """The speed and the course that are followed in a stream; none where no pair of it is projected: its events
+        are then read without them."""
+        return (stream.motion or ()) if (stream.name or "") in self.followed else ()
 
 
 def pairs_of(patterns: CompiledPatterns) -> list[m.EachPair]:
@@ -63,8 +71,7 @@ def columns_of(stream: m.Stream, raster: Raster) -> list[str]:
     """The columns that presence needs."""
     assert stream.key is not None
     assert stream.time is not None
-    motion = stream.motion if raster.projected_s and stream.motion is not None else ()
-    return list(dict.fromkeys([stream.key, stream.time, *(stream.position or ()), *motion]))
+    return list(dict.fromkeys([stream.key, stream.time, *(stream.position or ()), *raster.motion_of(stream)]))
 
 
 @dataclass(slots=True)
@@ -95,7 +102,7 @@ class Presence:
         span = np.floor(ticks.values[at] / (raster.span_s * ticks.per_unit)).astype(np.int64) >> self.level
         lon, lat = lon[at], lat[at]
         rows = [(at, _cells(lon, lat, raster.side_m) if len(at) else np.zeros(0, np.int64), span)]
-        if raster.projected_s and stream.motion is not None:
+        if raster.motion_of(stream):
             rows += self._ahead(batch, at, lon, lat, span)
         for whose, cell, when in rows:
             coarse = _coarser(cell, self.level)

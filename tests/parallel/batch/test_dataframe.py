@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,9 +15,9 @@ import wayeb_py
 from tests.forecast import test_forecasts as forecasts
 from tests.forecast import test_pairs, test_places
 from tests.parallel.batch.small_jobs import STREAM, TEXT, events, patterns
-from wayeb_py.errors import EventsError
+from wayeb_py.errors import DataError, EventsError
 from wayeb_py.forecast.tables import Horizon
-from wayeb_py.parallel import forecast
+from wayeb_py.parallel import forecast, recognise_stream
 from wayeb_py.parallel.batch import dataframe as frames
 from wayeb_py.parallel.batch.dataframe import heavy_keys, recognise
 from wayeb_py.parallel.wire.routing import SHARDS_A_WORKER
@@ -74,6 +75,17 @@ def test_what_cannot_be_asked_for_is_told_before_anything_runs() -> None:
         recognise(frame, patterns(), scheme=other)
     with pytest.raises(ValueError, match="`detection` is nothing to ask for; there are detections, episodes, aside"):
         recognise(frame, patterns(), what=wish)
+    with pytest.raises(ValueError, match="`shards` is 0, and events need at least 1"):
+        recognise(frame, patterns(), shards=0)
+    with pytest.raises(ValueError, match="`shards` is -2, and events need at least 1"):
+        recognise_stream(frame, patterns(), shards=-2)
+
+
+@pytest.mark.parametrize("call", [recognise, recognise_stream])
+def test_a_table_is_no_data_frame(call: Callable[..., object]) -> None:
+    with pytest.raises(DataError, match=r"a Table of pyarrow is no data frame of Spark's") as told:
+        call({"vehicles": in_disorder()}, patterns())
+    assert "`patterns.recognise(…)` takes it as it is, without Spark" in str(told.value)
 
 
 def test_heavy_keys_are_of_the_columns_type_however_they_are_written() -> None:

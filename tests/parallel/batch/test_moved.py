@@ -143,11 +143,14 @@ def test_worlds_that_differed_once(tmp_path: Path, seed: int) -> None:
 
 
 @settings(max_examples=examples(25), deadline=None)
-@given(seed=st.integers(0, 1 << 30), anyhow=st.booleans())
-@example(seed=27233, anyhow=False)  # rules that read seconds, in a file that counts another stream in milliseconds
-def test_rules_find_the_same(tmp_path_factory: pytest.TempPathFactory, seed: int, anyhow: bool) -> None:
+@given(seed=st.integers(0, 1 << 30), anyhow=st.booleans(), episodes=st.booleans())
+@example(seed=27233, anyhow=False, episodes=False)  # rules that read seconds, another stream is in milliseconds
+@example(seed=3, anyhow=False, episodes=True)  # a pair is recognised by place, and again for a rule in one task
+def test_rules_find_the_same(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, anyhow: bool, episodes: bool
+) -> None:
     dice = random.Random(seed)
     world = random_files.make_world(dice)
     patterns = world.compile(tmp_path_factory.mktemp("world"))
     sent = in_disorder(world.sent, world.lateness_s, dice) if anyhow else world.sent
-    compare(patterns, sent, random_files.SCHEMAS, dice)
+    compare(patterns, sent, random_files.SCHEMAS, dice, episodes)

@@ -150,6 +150,10 @@ FOUND = {
     "a silence": (
         "rule R := q: Quiet, c: calls where c.code = q.entity and c.ts - q.ts in 0..40 s emit q.entity as one, c.route"
     ),
+    "what a silence measures": (
+        "pattern Gone on cars := (v > 2) ; silence 20 s emit count() as n\n"
+        "rule R := g: Gone, c: calls where c.code = g.n and c.ts - g.ts in 0..40 s emit g.entity as one, g.n"
+    ),
     "an episode": (
         "rule R := e: episode of Stops, c: calls where c.code = e.entity and c.ts - e.ts in 0..60 s emit c.caller"
     ),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.pairs.pair_words import FoundPairs, PairEpisode, PairWords
 from wayeb_py.engine.pairs.stream_events import PairSource, plain_type
-from wayeb_py.engine.rows.detection_schema import DetectionSchema, common_type, measured_type
+from wayeb_py.engine.rows.detection_schema import DetectionSchema, common_type, emitted_types_of_pair
 from wayeb_py.engine.rows.episodes import emitted_rows
 from wayeb_py.engine.rows.joined_schema import join_schemas
 from wayeb_py.engine.rows.measured_columns import MeasuredColumns
@@ -71,15 +70,11 @@ class PairSchema:
         self._names = pa.array(list(patterns.names), type=pa.string())
         self._sources = sources
         emitted: dict[str, list[pa.DataType]] = {}
-        by_name = {source.stream.name or "": source for source in sources}
-        for pattern in patterns.meaning.patterns:
-            for name, (role, column) in zip(pattern.emit, pattern.emit_of, strict=False):
-                if sources and pattern.pair is not None:
-                    source = by_name[pattern.pair.streams[0 if role == "a" else 1]]
-                    emitted.setdefault(name, []).append(plain_type(source.schema.field(column).type))
-            for measured in pattern.measures if sources and pattern.pair is not None else ():
-                type_ = measured_type(measured.value, partial(_column_type, by_name, pattern.pair))
-                emitted.setdefault(measured.name, []).append(type_)
+        schemas = {source.stream.name or "": source.schema for source in sources}
+        for pattern in patterns.meaning.patterns if sources else ():
+            if pattern.pair is not None:
+                for name, type_ in emitted_types_of_pair(pattern, schemas).items():
+                    emitted.setdefault(name, []).append(type_)
         of_pairs = [pattern if pattern.pair is not None else None for pattern in patterns.meaning.patterns]
         self._measured = MeasuredColumns(of_pairs, patterns.functions, self.times)
         own = [
@@ -189,14 +184,3 @@ class PairSchema:
     def times(self, ticks: I64) -> pa.Array:
         """Ticks as values of the time column's type."""
         return times_of(ticks, self.columns.time_type, self._sources[0].ticks_per_s, self.columns.time_unit)
-
-
-def _column_type(
-    sources: Mapping[str, PairSource], pair: m.EachPair | None, part: m.Value | m.Predicate
-) -> pa.DataType | None:
-    """The type of a column of a or of b; None for any other value."""
-    if pair is None or not isinstance(part, m.Of) or not isinstance(part.operand, m.Attribute):
-        return None
-    source = sources[pair.streams[0 if part.role == "a" else 1]]
-    name = part.operand.name
-    return plain_type(source.schema.field(name).type) if name in source.schema.names else None

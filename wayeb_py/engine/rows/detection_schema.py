@@ -148,10 +148,28 @@ def emitted_types(pattern: m.Pattern, events: pa.Schema) -> dict[str, pa.DataTyp
         return None
 
     found = {column: value_type(events.field(column).type) for column in pattern.emit if column in events.names}
-    return found | {column.name: measured_type(column.value, column_type) for column in pattern.measures}
+    return found | {column.name: _measured_type(column.value, column_type) for column in pattern.measures}
 
 
-def measured_type(
+def emitted_types_of_pair(pattern: m.Pattern, schemas: Mapping[str, pa.Schema]) -> dict[str, pa.DataType]:
+    """The columns that a pattern over pairs adds to its detections, by the schemas of the streams' events."""
+    assert pattern.pair is not None
+    of_role: dict[m.Role, pa.Schema] = {
+        "a": schemas[pattern.pair.streams[0]], "b": schemas[pattern.pair.streams[1]],
+    }  # fmt: skip
+
+    def column_type(part: m.Value | m.Predicate) -> pa.DataType | None:
+        if not isinstance(part, m.Of) or not isinstance(part.operand, m.Attribute):
+            return None
+        events, name = of_role[part.role], part.operand.name
+        return value_type(events.field(name).type) if name in events.names else None
+
+    emitted = zip(pattern.emit, pattern.emit_of, strict=False)
+    found = {name: value_type(of_role[role].field(column).type) for name, (role, column) in emitted}
+    return found | {column.name: _measured_type(column.value, column_type) for column in pattern.measures}
+
+
+def _measured_type(
     value: m.Value, column_type: Callable[[m.Value | m.Predicate], pa.DataType | None]
 ) -> pa.DataType:
     """The type of a measured column: that of the events' column if it is one of its values, a 64-bit float if it is

@@ -24,7 +24,7 @@ from wayeb_py.engine.rules.evaluation.evaluate import RuleValues
 from wayeb_py.engine.rules.event_rules import EventRules, Found
 from wayeb_py.engine.rules.fact_rules import FactChanges, FactRules
 from wayeb_py.engine.rules.plans import FEWEST_SAMPLED, MOST_SAMPLED, Orders, Sample, Samples, make_plans
-from wayeb_py.engine.rules.row_batches import KEY, SEQ, Layout, RowBatch, together
+from wayeb_py.engine.rules.row_batches import KEY, OTHER, SEQ, Layout, RowBatch, together
 from wayeb_py.engine.rules.standing_rows import ChangedFacts, Ends, Newest, Renumbered
 from wayeb_py.kernels.ticks import FOREVER, NEVER
 from wayeb_py.rules.kernels import orders
@@ -178,7 +178,7 @@ class Running:
                 if waits.any():
                     self.held[table] = [batch.take(np.flatnonzero(waits))]
                     order = order[~waits[order]]
-                batch = batch.without(KEY, SEQ)
+                batch = batch.without(KEY, OTHER, SEQ)
                 if len(order) < batch.n or (order[1:] < order[:-1]).any():
                     batch = batch.take(order)
             if batch is not None and batch.n:
@@ -273,6 +273,9 @@ def _in_order(batch: RowBatch) -> I64:
         order = np.arange(batch.n)
         orders.order_by(seq, order)
         orders.order_by(rank, order)
+    elif OTHER in batch.arrays:
+        for name in (OTHER, KEY):
+            orders.order_by(ranks_of_keys(batch.arrays[name]), order)
     orders.order_by(known, order)
     return order
 

@@ -26,11 +26,16 @@ from wayeb_py.engine.arrival.entities import Entities
 from wayeb_py.engine.arrival.file_clock import Passed
 from wayeb_py.engine.operator import Operator
 from wayeb_py.engine.pairs.episode_places import PairPlaces
-from wayeb_py.engine.rows.detection_schema import DetectionSchema, value_type
+from wayeb_py.engine.rows.detection_schema import (
+    DetectionSchema,
+    emitted_types,
+    emitted_types_of_pair,
+    value_type,
+)
 from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.engine.rules.column_types import plain_array
 from wayeb_py.engine.rules.fact_files import read_facts
-from wayeb_py.engine.rules.row_batches import KEY, SEQ, RowBatch
+from wayeb_py.engine.rules.row_batches import KEY, OTHER, SEQ, RowBatch
 from wayeb_py.engine.rules.spared_events import wanted_keys
 from wayeb_py.engine.rules.standing_rows import ChangedFacts
 from wayeb_py.engine.rules.stream_rows import StreamAsked, StreamRows
@@ -176,17 +181,23 @@ class RuleInputs:
         pattern = self.patterns[member.of]
         if is_found_in_rows(pattern):
             own = self.streams[self.meaning.stream_of(pattern).name or ""]
-            return own.type_of_measure(column) if is_measured(pattern, column) else own.type_of(column)
+            return own.type_of_measure(pattern, column) if is_measured(pattern, column) else own.type_of(column)
         return self.type_of_found(pattern, column)
 
     def type_of_found(self, pattern: m.Pattern, column: str) -> pa.DataType:
-        """The type of a column of a silence or a pair: the one in the stream that the column comes from.
+        """The type of a column of a silence or a pair: the one in the stream that the column comes from, or that of
+        the pattern's own measure.
 
-        The operator that finds it has one type for all streams that it reads.
+        The operator that finds it has one type for all streams that it reads, and for all patterns that emit something
+        under this name. Which patterns these are depends on where it runs, and what a rule finds must not.
         """
-        if is_measured(pattern, column):
-            return value_type(self.finders[pattern.name].schema.emitted[column])
         streams = (self.meaning.stream_of(pattern).name or "",) if pattern.pair is None else pattern.pair.streams
+        if is_measured(pattern, column):
+            if not all(map(self.knows, streams)):
+                return pa.null()
+            if pattern.pair is None:
+                return emitted_types(pattern, self._schemas[streams[0]])[column]
+            return emitted_types_of_pair(pattern, self._schemas)[column]
         if column in ("entity", "other"):
             return self.streams[streams[column == "other"]].type_of("entity")
         if column in OWN_COLUMNS:
@@ -262,6 +273,8 @@ class RuleInputs:
                 array = found.column(emitted_name(pattern, column), rows)
                 arrays[column] = array if array.type == type_ else array.cast(type_)
         times = {"ts": ts, "start_ts": found.ticks("start_ts", rows), KNOWN: known}
+        if over == "episodes":  # a pair's word may be reported to be over long before its episode is known
+            arrays |= {KEY: found.column("entity", rows), OTHER: found.column("other", rows)}
         if is_found_in_rows(pattern):  # as it is reported
             arrays[KEY] = found.column("entity", rows)
             times[SEQ] = found.column("seq", rows).to_numpy().astype(np.int64)

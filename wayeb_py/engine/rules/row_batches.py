@@ -19,6 +19,7 @@ from wayeb_py.rules.table import I64, Array
 
 TIMES = ("ts", "start_ts", KNOWN, SINCE, UNTIL)
 KEY, SEQ = "@key", "@seq"  # columns of reported detections: rows of one time are sorted by these
+OTHER = "@other"  # the second key, of episodes of pairs: rows of one time are sorted by both
 
 
 @dataclass(frozen=True, slots=True)

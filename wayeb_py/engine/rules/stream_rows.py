@@ -25,13 +25,15 @@ from wayeb_py.columns import Column
 from wayeb_py.compiler.patterns import CompiledPatterns, StreamPart
 from wayeb_py.compiler.rule_inputs import OWN_COLUMNS, is_measured
 from wayeb_py.compiler.rule_query import KNOWN
+from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.arrival.entities import Entities
 from wayeb_py.engine.arrival.file_clock import Passed
 from wayeb_py.engine.arrival.reorder import Rows
+from wayeb_py.engine.arrival.stream_clock import ranks_of_keys
 from wayeb_py.engine.binding import Binding
 from wayeb_py.engine.clocked_recogniser import ClockedRecogniser
 from wayeb_py.engine.rows.detection_rows import BatchDetections
-from wayeb_py.engine.rows.detection_schema import value_type
+from wayeb_py.engine.rows.detection_schema import emitted_types
 from wayeb_py.engine.rows.episodes import Episode, emitted_rows
 from wayeb_py.engine.rules.column_types import plain_array
 from wayeb_py.engine.rules.row_batches import RowBatch
@@ -94,9 +96,9 @@ class StreamRows(ClockedRecogniser):
         name = self._binding.key if column == "entity" else column
         return self._binding.schema.field(name).type
 
-    def type_of_measure(self, column: str) -> pa.DataType:
-        """The type of what patterns measure over a match."""
-        return pa.null() if self._binding is None else value_type(self._binding.rows.schema.emitted[column])
+    def type_of_measure(self, pattern: m.Pattern, column: str) -> pa.DataType:
+        """The type of what a pattern measures over a match; another pattern may give its own the same name."""
+        return pa.null() if self._binding is None else emitted_types(pattern, self._binding.schema)[column]
 
     # State.
 
@@ -161,14 +163,16 @@ class StreamRows(ClockedRecogniser):
     def _detected(self, found: BatchDetections, own: I64, rows: Rows, name: str, factor: int) -> RowBatch:
         assert self._binding is not None
         at = found.row[own]
+        pattern = self.patterns.meaning.patterns[self.patterns.names.index(name)]
         arrays: dict[str, pa.Array] = {}
         for column in self.asked.detections[name]:
             if column == "place":
                 arrays[column] = self._binding.rows.place_names(found.place[own])
             elif column in ("seq", "start_seq"):
                 arrays[column] = pa.array(getattr(found, column)[own])
-            elif is_measured(self.patterns.meaning.patterns[self.patterns.names.index(name)], column):
-                arrays[column] = self._binding.rows.measured(found.at(own), column)
+            elif is_measured(pattern, column):
+                type_ = self.type_of_measure(pattern, column)
+                arrays[column] = self._binding.rows.measured(found.at(own), column).cast(type_)
             else:
                 arrays[column] = self._array(rows, column, at)
         ts = rows.ts[at] * factor
@@ -229,10 +233,19 @@ class StreamRows(ClockedRecogniser):
             own = [one for one in closed if one[0].pattern == number]
             if name in self.asked.episodes and own:
                 known = np.array([min(at, one.end_ts + binding.forget) for one, at, _ in own], dtype=np.int64) * factor
-                own = [own[at] for at in np.argsort(known, kind="stable").tolist()]
-                known.sort()
-                made[f"episodes {name}"] = self._episodes(name, own, known, factor)
+                turns = self._turns([one for one, _, _ in own], known)
+                own = [own[at] for at in turns.tolist()]
+                made[f"episodes {name}"] = self._episodes(name, own, known[turns], factor)
         return made
+
+    def _turns(self, own: Sequence[Episode], known: I64) -> I64:
+        """The order of episodes: as they become known, and at one time by their ends, keys and places, however the
+        events came."""
+        assert self._binding is not None
+        asked = ("entity", "end_ts", "place")
+        entity, end_ts, place = (np.array([getattr(one, name) for one in own]) for name in asked)
+        keys = plain_array(self._binding.entities.keys(entity.astype(np.int32)))
+        return np.lexsort((place, ranks_of_keys(keys), end_ts, known))
 
     def _episodes(self, name: str, own: list[tuple[Episode, int, Where]], known: I64, factor: int) -> RowBatch:
         binding = self._binding
@@ -243,10 +256,10 @@ class StreamRows(ClockedRecogniser):
 
         arrays: dict[str, pa.Array] = {}
         measured = emitted_rows([one for one, _, _ in own])
-        of_pattern = self.patterns.meaning.patterns[self.patterns.names.index(name)].emitted
+        pattern = self.patterns.meaning.patterns[self.patterns.names.index(name)]
         for column in self.asked.episodes[name]:
-            if column in of_pattern:
-                type_ = self.type_of_measure(column)
+            if column in pattern.emitted:
+                type_ = self.type_of_measure(pattern, column)
                 arrays[column] = pa.nulls(len(own), type_) if measured is None else measured.column(column).cast(type_)
             elif column == "entity":
                 arrays[column] = plain_array(binding.entities.keys(ints("entity").astype(np.int32)))
