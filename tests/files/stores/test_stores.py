@@ -22,6 +22,7 @@ import pytest
 
 from tests.cli.ended_command import Wayeb
 from tools.gcs_server import GcsServer
+from wayeb_py.cli.exit_codes import PASSING_FAULT
 from wayeb_py.errors import DataError
 from wayeb_py.files.discover import find_files
 from wayeb_py.files.output.whole_file import whole_file, write_whole
@@ -214,7 +215,7 @@ def test_a_store_that_does_not_answer_is_named_with_a_remedy(
     (tmp_path / "p.sre").write_text(FAST)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     ended = wayeb("run", "p.sre", "--data", "s3://b/x.csv", "--out", "out.csv")
-    assert ended.code == 3
+    assert ended.code == PASSING_FAULT
     assert "the store does not answer" in ended.err
     assert "AWS_ENDPOINT_URL" in ended.err
     assert os.environ["AWS_SECRET_ACCESS_KEY"] not in ended.err

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from wayeb_py.errors import DataError
+from wayeb_py.files.formats.arrow_types import describe, is_text
 from wayeb_py.files.output.table_text import plain_table
 
 OURS = "Detections of wayeb"  # marks the tables that we made: we write to no other
@@ -79,6 +80,17 @@ class HeldOutput(ABC):
                 hint="name another table",
             )  # fmt: skip
 
+    def refuse_types(self, held: pa.Schema, given: pa.Schema) -> None:
+        """Raises DataError where rows that are appended have a column of another type than the table: a package that
+        casts it makes other values of it, microseconds of seconds."""
+        for field in given:
+            if field.name in held.names and not _fits(field.type, held.field(field.name).type):
+                raise DataError(
+                    f"the column `{field.name}` of the table is {describe(held.field(field.name).type)}, and these "
+                    f"detections have {describe(field.type)}", self.name,
+                    hint="name another table, or give the events the types that they had",
+                )  # fmt: skip
+
     def refuse_changed(self, is_known: bool) -> None:
         """Raises DataError where this run is in the table with other detections."""
         assert self.run is not None
@@ -88,6 +100,18 @@ class HeldOutput(ABC):
                 self.name,
                 hint="give it the same events again, or take the table back to the version before",
             )
+
+
+def _fits(given: pa.DataType, held: pa.DataType) -> bool:
+    """Whether a column of the table holds every value of a type as it is."""
+    if pt.is_null(given) or (is_text(given) and is_text(held)):
+        return True
+    if pt.is_timestamp(given) and pt.is_timestamp(held):
+        return (given.tz is None) == (held.tz is None)
+    for is_kind in (pt.is_signed_integer, pt.is_floating):
+        if is_kind(given) and is_kind(held):
+            return bool(given.bit_width <= held.bit_width)
+    return bool(given == held)
 
 
 def _held_type(type_: pa.DataType) -> pa.DataType:

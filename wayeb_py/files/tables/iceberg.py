@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
@@ -99,10 +98,18 @@ def _added(table: Any, snapshot: Any, name: str) -> list[Any]:
 
 
 def _refuse_renamed(table: Any, name: str) -> None:
-    """Raises DataError for renamed columns: Iceberg knows columns by number, and older files keep the old name."""
+    """Raises DataError where a name means another column in older files: Iceberg knows columns by number, and files
+    keep the names that columns had."""
     called: dict[int, str] = {}
+    numbers: dict[str, int] = {}
     for schema in table.schemas().values():
         for field in schema.fields:
+            if numbers.setdefault(field.name, field.field_id) != field.field_id:
+                raise DataError(
+                    f"the column `{field.name}` was dropped and another of its name added, and older files still have "
+                    "the first", name,
+                    hint="rewrite the table's files",
+                )  # fmt: skip
             if called.setdefault(field.field_id, field.name) != field.name:
                 raise DataError(
                     f"the column `{called[field.field_id]}` has been renamed, and older files call it so still", name,
@@ -130,6 +137,8 @@ class IcebergOutput(HeldOutput):
             else:
                 catalog.create_namespace_if_not_exists(identifier.rpartition(".")[0])
                 table = catalog.create_table(identifier, schema=found.schema, properties={_COMMENT: OURS})
+            if self.run is not None:
+                self.refuse_types(table.schema().as_arrow(), found.schema)
             properties = {DIGEST: digest} | ({} if self.run is None else {_RUN: f"{self.run[0]} {self.run[1]}"})
             with table.transaction() as transaction:
                 if table.schema().as_arrow().names != found.schema.names:
@@ -168,9 +177,8 @@ def _catalog(name: str) -> tuple[Any, str]:
 
 
 def _path(uri: str) -> str:
-    """A file's path, or its address in a store, as our reader takes it."""
-    parts = urlsplit(uri)
-    return unquote(parts.path) if parts.scheme == "file" else uri
+    """A file's path, or its address in a store, as our reader takes it; Iceberg escapes nothing in it."""
+    return uri.removeprefix("file://") if uri.startswith("file://") else uri.removeprefix("file:")
 
 
 @contextmanager
