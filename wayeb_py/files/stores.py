@@ -152,6 +152,10 @@ class StorePath:
             raise DataError("there is no such file", str(self)) from FileNotFoundError(str(self))
         return int(facts.size)
 
+    def written_ns(self) -> int:
+        """When the file was written, in nanoseconds since 1970, by the store's clock; 0 where it does not say."""
+        return int(self._facts().mtime_ns or 0)
+
     def below(self) -> Iterator[tuple[StorePath, int]]:
         """Every file below this folder with its bytes, in the order of names."""
         from pyarrow.fs import FileSelector  # for start-up time: most runs read no store
@@ -389,6 +393,11 @@ def open_input(path: str) -> pa.NativeFile:
     import pyarrow as pa  # for start-up time
 
     return pa.OSFile(path)
+
+
+def written_ns(path: Location) -> int:
+    """When a file was written, in nanoseconds since 1970."""
+    return path.stat().st_mtime_ns if isinstance(path, Path) else path.written_ns()
 
 
 def telling_store(path: str) -> contextlib.AbstractContextManager[None]:

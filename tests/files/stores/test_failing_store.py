@@ -1,4 +1,4 @@
-"""A store that fails while it is asked: what is told, with which exit code, and that nothing half done counts.
+"""A store that fails while it is asked: the message and the exit code, and that nothing half done counts.
 
 The server on loopback answers every request with the same fault. That is an S3 server, and Azure's, as far as a client
 can tell before it gives up.

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
@@ -87,6 +88,19 @@ def test_runs_with_a_state_append_and_a_repeated_one_appends_nothing(tmp_path: P
         assert wayeb(*words).code == 0
     assert found(tmp_path / "out") == [("a", 60.0), ("a", 70.0), ("b", 80.0)]
     assert DeltaTable(tmp_path / "out").version() == 1
+
+
+def test_a_night_is_repeated_from_files_that_are_cut_otherwise(tmp_path: Path, wayeb: Wayeb) -> None:
+    (tmp_path / "p.sre").write_text(PATTERNS + "pattern Slow := (speed < 50) emit speed\n")
+    night = pa.concat_tables([FIRST, SECOND])
+    for rows_a_group in (1, 4):
+        pq.write_table(night, tmp_path / "night.parquet", row_group_size=rows_a_group)
+        words = ("--out", "delta:out", "--state", "state", "--quiet")
+        ended = wayeb("run", "p.sre", "--data", "night.parquet", *words)
+        assert ended.code == 0, ended.err
+        _put_back(tmp_path / "state", {})
+    assert len(found(tmp_path / "out")) == 4
+    assert DeltaTable(tmp_path / "out").version() == 0
 
 
 def _content(folder: Path) -> dict[str, bytes]:

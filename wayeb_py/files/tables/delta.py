@@ -148,7 +148,7 @@ class DeltaOutput(HeldOutput):
         _package()  # so that a missing package is reported before anything is read
         super().open()
 
-    def transact(self, rows: pa.RecordBatchReader, digest: str) -> None:
+    def transact(self, rows: pa.RecordBatchReader, digest: str | None) -> None:
         place, package = located(self.name), _package()
         with _telling(place, "written"):
             exists = package.DeltaTable.is_deltatable(_uri(place), storage_options=_options(place))
@@ -163,10 +163,10 @@ class DeltaOutput(HeldOutput):
                 mode="overwrite" if self.run is None else "append",
                 schema_mode="overwrite" if self.run is None else "merge",
                 description=OURS, storage_options=_options(place),
-                commit_properties=package.CommitProperties(custom_metadata={DIGEST: digest}, **own),
+                commit_properties=package.CommitProperties(custom_metadata={DIGEST: digest} if digest else None, **own),
             )  # fmt: skip
 
-    def _is_there(self, table: Any, digest: str) -> bool:
+    def _is_there(self, table: Any, digest: str | None) -> bool:
         """Whether this run has been written before."""
         self.refuse_other(table.metadata().description)
         if self.run is None or (table.transaction_version(self.run[0]) or 0) < self.run[1]:

@@ -125,7 +125,7 @@ class IcebergOutput(HeldOutput):
             _catalog(self.name)  # so that a wrong catalog is reported before anything is read
         super().open()
 
-    def transact(self, rows: pa.RecordBatchReader, digest: str) -> None:
+    def transact(self, rows: pa.RecordBatchReader, digest: str | None) -> None:
         found = rows.read_all()
         with _telling(self.name, "written"):
             catalog, identifier = _catalog(self.name)
@@ -139,7 +139,8 @@ class IcebergOutput(HeldOutput):
                 table = catalog.create_table(identifier, schema=found.schema, properties={_COMMENT: OURS})
             if self.run is not None:
                 self.refuse_types(table.schema().as_arrow(), found.schema)
-            properties = {DIGEST: digest} | ({} if self.run is None else {_RUN: f"{self.run[0]} {self.run[1]}"})
+            properties = {} if self.run is None else {_RUN: f"{self.run[0]} {self.run[1]}"}
+            properties |= {DIGEST: digest} if digest else {}
             with table.transaction() as transaction:
                 if table.schema().as_arrow().names != found.schema.names:
                     with transaction.update_schema() as update:
@@ -148,7 +149,7 @@ class IcebergOutput(HeldOutput):
                 write = transaction.append if is_new or self.run is not None else transaction.overwrite
                 write(found, snapshot_properties=properties)
 
-    def _is_there(self, table: Any, digest: str) -> bool:
+    def _is_there(self, table: Any, digest: str | None) -> bool:
         if self.run is None:
             return False
         told = [snapshot.summary.additional_properties for snapshot in table.snapshots() if snapshot.summary]
