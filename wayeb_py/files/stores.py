@@ -152,6 +152,11 @@ class StorePath:
             raise DataError("there is no such file", str(self)) from FileNotFoundError(str(self))
         return int(facts.size)
 
+    def state(self) -> tuple[int, int]:
+        """The bytes of the file and when it was written, by which another of its name is known."""
+        facts = self._facts()
+        return int(facts.size or 0), int(facts.mtime_ns or 0)
+
     def written_ns(self) -> int:
         """When the file was written, in nanoseconds since 1970, by the store's clock; 0 where it does not say."""
         return int(self._facts().mtime_ns or 0)
@@ -398,6 +403,28 @@ def open_input(path: str) -> pa.NativeFile:
 def written_ns(path: Location) -> int:
     """When a file was written, in nanoseconds since 1970."""
     return path.stat().st_mtime_ns if isinstance(path, Path) else path.written_ns()
+
+
+@contextlib.contextmanager
+def unreplaced(path: str) -> Iterator[None]:
+    """Raises PassingError where an object of a store is replaced while the block reads it, in several requests: it has
+    got parts of both. An open file of a disk stays the same file. Stores give the time of a put in whole seconds."""
+    if not is_address(path):
+        yield
+        return
+    place = StorePath.parse(path)
+    before = place.state()
+    yield
+    if place.state() != before:
+        raise replaced(path)
+
+
+def replaced(path: str) -> PassingError:
+    """The error for an object that was replaced while it was read."""
+    return PassingError(
+        "the object was replaced by another while it was read", path,
+        hint="give the same command again, once nothing is written there",
+    )  # fmt: skip
 
 
 def telling_store(path: str) -> contextlib.AbstractContextManager[None]:

@@ -23,10 +23,13 @@ import pytest
 from tests.cli.ended_command import Wayeb
 from tools.gcs_server import GcsServer
 from wayeb_py.cli.exit_codes import DATA_FAULT, PASSING_FAULT, USAGE_FAULT
-from wayeb_py.errors import DataError
+from wayeb_py.errors import DataError, PassingError
 from wayeb_py.files.discover import find_files
+from wayeb_py.files.formats.lines import read_lines
 from wayeb_py.files.output.whole_file import whole_file, write_whole
+from wayeb_py.files.read import open_events
 from wayeb_py.files.stores import StorePath, is_address, located
+from wayeb_py.patterns import compile_patterns
 
 EVENTS = pa.table(
     {
@@ -241,6 +244,32 @@ def test_the_variables_of_googles_tools_say_where_their_store_is(
     assert (gs_bucket / "x.csv").read_bytes() == b"there"
     with pytest.raises(DataError, match="there is no bucket `no-such-bucket-of-ours`"):
         write_whole(StorePath.parse("gs://no-such-bucket-of-ours/x.csv"), b"x")
+
+
+@pytest.mark.parametrize("name", ["e.csv", "e.ndjson"])
+def test_a_text_that_is_replaced_while_it_is_read_is_no_mixture(bucket: StorePath, tmp_path: Path, name: str) -> None:
+    put(bucket / name, written(tmp_path, name))
+    (file,) = find_files([str(bucket / name)])
+    assert b"".join(block.data for block in read_lines(file, block_bytes=100)) == (tmp_path / name).read_bytes()
+    blocks = read_lines(file, block_bytes=100)
+    next(blocks)
+    with (tmp_path / name).open("ab") as longer:
+        longer.write(b"\n")
+    put(bucket / name, tmp_path / name)
+    with pytest.raises(PassingError, match="was replaced by another while it was read"):
+        list(blocks)
+
+
+def test_a_footer_is_not_taken_for_that_of_another_object(bucket: StorePath, tmp_path: Path) -> None:
+    put(bucket / "e.parquet", written(tmp_path, "e.parquet"))
+    reader = open_events([str(bucket / "e.parquet")], compile_patterns(FAST).wanted)
+    (opened,) = reader.files
+    first, second, _ = opened.calls(reader.selection, {})
+    assert first().n_rows == 2
+    pq.write_table(pa.concat_tables([EVENTS, EVENTS]), tmp_path / "other.parquet")
+    put(bucket / "e.parquet", tmp_path / "other.parquet")
+    with pytest.raises(PassingError, match="was replaced by another while it was read"):
+        second()
 
 
 MODEL = "s3://b/model"
