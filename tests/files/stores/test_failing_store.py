@@ -67,6 +67,8 @@ def test_a_store_that_fails_is_no_fault_of_the_file_and_may_pass(
         for words in (
             ("run", "p.sre", "--data", str(ADDRESS), "--out", "x.csv"),
             ("run", "p.sre", "--data", "e.parquet", "--out", str(ADDRESS)),
+            ("run", "p.sre", "--data", "delta:s3://fleet/table", "--out", "x.csv"),
+            ("run", "p.sre", "--data", "e.parquet", "--out", "delta:s3://fleet/table"),
             ("stream", "p.sre", "--source", "s3://fleet/in", "--out", "found", "--checkpoint", "state", "--once"),
         ):
             ended = wayeb(*words)

@@ -112,7 +112,7 @@ def test_what_a_killed_run_left_does_not_count_and_goes_with_the_next_one(bucket
 def test_a_store_that_does_not_answer_at_the_end_hides_nothing(
     bucket: StorePath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a run has left unfinished goes with the next one; the error that ended this one is told."""
+    """What a run has left unfinished goes with the next one; the run keeps the error that ended it."""
     out = OutputPrefix(bucket / "out")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     with pytest.raises(PassingError):

@@ -188,23 +188,26 @@ def _uri(place: Location) -> str:
 
 
 def _options(place: Location) -> dict[str, str] | None:
-    """The settings that this package's client needs and the store's own tools do not: permission to use plain HTTP."""
-    if isinstance(place, StorePath) and place.scheme in HDFS:
-        _require_hdfs(place)
+    """The settings that this package's client needs and the store's own tools do not: permission to use plain HTTP.
+
+    A store that does not answer raises an error here: this package would say less, and try a name node for minutes.
+    """
+    if isinstance(place, StorePath):
+        _refuse_web_hdfs(place)
+        place.exists()
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
     if isinstance(place, StorePath) and place.scheme == "s3" and endpoint.startswith("http://"):
         return {"AWS_ALLOW_HTTP": "true", "AWS_ENDPOINT_URL": endpoint}
     return None
 
 
-def _require_hdfs(place: StorePath) -> None:
-    """This package speaks HDFS's own protocol alone, and would wait for minutes for a name node that is away."""
-    if place.scheme != "hdfs":
+def _refuse_web_hdfs(place: StorePath) -> None:
+    """This package speaks HDFS's own protocol alone."""
+    if place.scheme in HDFS and place.scheme != "hdfs":
         raise DataError(
             "Delta tables are not read or written by the HTTP interface of HDFS", str(place),
             hint="name the table by the name node's own port: delta:hdfs://HOST:8020/…",
         )  # fmt: skip
-    place.exists()
 
 
 @contextmanager
