@@ -24,11 +24,19 @@ from typing import Literal
 _ACTS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _ACTS_IN_LINES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+# What an address may hold besides a place: a name with a password, and behind `?` signatures that give access.
+_PASSWORD = re.compile(r"(?<=://)[^\s/@'\"]*:[^\s/'\"]*@")
+_QUERY = re.compile(r"(https?://[^\s?'\"]*)\?[^\s'\"]*")
 
 
 def visible(text: str) -> str:
     """The text on one line, with everything that would act on a terminal or a log written out."""
     return _ACTS.sub(_written, text)
+
+
+def without_secrets(text: str) -> str:
+    """A text of another program's without what its addresses hold to give access: passwords, signatures."""
+    return _QUERY.sub(r"\1", _PASSWORD.sub("", text))
 
 
 def visible_lines(text: str) -> str:

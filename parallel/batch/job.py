@@ -208,7 +208,7 @@ class _Job:
             self.sink.discard()
             if self.aside.n_bad:  # a user looks at them to understand why there are too many
                 self.aside.commit()
-            raise DataError(error.message, self._as_given(error.file), error.row, error.hint) from None
+            raise type(error)(error.message, self._as_given(error.file), error.row, error.hint) from None
         finally:
             self.sink.discard()
             self.aside.discard()

@@ -16,6 +16,7 @@ appear at once.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import secrets
@@ -56,8 +57,10 @@ class OutputPrefix:
                 path.unlink(missing_ok=True)
 
     def discard(self) -> None:
-        """Leaves nothing behind; after `commit` there is nothing to discard."""
-        self.staging.remove_folder()
+        """Leaves nothing behind, where the store answers; else the next run removes it. After `commit` there is nothing
+        to discard."""
+        with contextlib.suppress(DataError):  # what ended the run says more, or it ended well
+            self.staging.remove_folder()
 
     def _refuse_others(self) -> None:
         """An output is replaced only if it is one of ours, or what a killed run left."""

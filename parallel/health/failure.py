@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wayeb_py.clock import SYSTEM
-from wayeb_py.errors import DataError, PassingError, WayebError, visible
+from wayeb_py.errors import DataError, PassingError, WayebError, visible, without_secrets
 from wayeb_py.files.output.whole_file import MAKE_ROOM
 from wayeb_py.parallel.health.log_lines import Form, LogLines
 
@@ -131,11 +131,12 @@ def _text(error: BaseException) -> str:
     cause = getattr(error, "cause", None)
     if isinstance(cause, str):
         parts.append(cause)
-    under = error.__cause__
-    while under is not None:
+    seen, under = {id(error)}, error.__cause__
+    while under is not None and id(under) not in seen:  # a cause may be its own
+        seen.add(id(under))
         parts.append(str(under))
         under = under.__cause__
-    return "\n".join(parts)
+    return without_secrets("\n".join(parts))
 
 
 def _told(text: str, passing: bool) -> Cause:
@@ -169,7 +170,7 @@ def _first_line(text: str) -> str:
 def keep_details(folder: Path, error: BaseException) -> Path | None:
     """Writes everything known about an error to a file of its own; None where nothing can be written."""
     path = folder / f"died-{SYSTEM.utc():%Y%m%dT%H%M%S}.log"
-    text = "".join(traceback.format_exception(error)) + "\n" + _text(error) + "\n"
+    text = without_secrets("".join(traceback.format_exception(error))) + "\n" + _text(error) + "\n"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         path.write_text(text)

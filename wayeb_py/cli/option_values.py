@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wayeb_py.cli.exit_codes import misuse
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from wayeb_py.dsl.rules import Level
     from wayeb_py.files.output.set_aside import BadLimit
     from wayeb_py.parallel.stream.endpoints import JournalOptions
+
+_WAS_ADDRESS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):/(?P<rest>.*)", re.DOTALL)  # `Path` joins slashes
 
 
 def read_duration(text: str | None, option: str | None = None) -> Fraction | None:
@@ -91,3 +94,40 @@ def read_journal(folder: Path | None, size: str | None, age: str | None) -> Jour
             misuse(f"--journal-size: {size} is too small for a journal: {LEAST_BYTES >> 20}m is the least")
     age_s = read_duration(age, "--journal-age")
     return JournalOptions(folder.absolute(), n_bytes, None if age_s is None else float(age_s))
+
+
+def refusing_addresses(command: Callable[..., None]) -> Callable[..., None]:
+    """The command, which ends with a message where a path is an address of a store.
+
+    Typer makes a `Path` of whatever stands there, and `s3://b/x` would be a file of that name in the current folder.
+    """
+
+    @wraps(command)
+    def run(**values: Any) -> None:
+        for value in values.values():
+            for path in _paths_in(value):
+                refuse_address(path)
+        command(**values)
+
+    return run
+
+
+def refuse_address(path: Path) -> None:
+    """Ends the process where a path is what `Path` makes of an address."""
+    found = _WAS_ADDRESS.fullmatch(str(path))
+    if found is None:
+        return
+    from wayeb_py.files.stores import is_store  # for start-up time
+
+    if is_store(found["scheme"]):
+        misuse(
+            f"`{found['scheme']}://{found['rest']}` is an address of a store, and only a path can stand there\n"
+            "  = hint: addresses are for events, knowledge, facts and detections, and for the checkpoint of a stream"
+        )
+
+
+def _paths_in(value: object) -> Iterator[Path]:
+    if isinstance(value, Path):
+        yield value
+    elif isinstance(value, list | tuple):
+        yield from (one for one in value if isinstance(one, Path))

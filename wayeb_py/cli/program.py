@@ -16,6 +16,7 @@ from typing import Annotated, Any, NamedTuple, NoReturn
 
 import typer
 
+from wayeb_py.cli.option_values import refusing_addresses
 from wayeb_py.cli.plan_option import CommandWithPlan
 
 
@@ -28,7 +29,7 @@ class _Command(NamedTuple):
 
     def add_to(self, group: typer.Typer, name: str) -> None:
         module = import_module(f"wayeb_py.cli.commands.{self.module}")
-        group.command(name, **self.settings)(getattr(module, self.function))
+        group.command(name, **self.settings)(refusing_addresses(getattr(module, self.function)))
 
 
 HANDED_OVER = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}

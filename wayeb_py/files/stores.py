@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any
 
-from wayeb_py.errors import DataError
+from wayeb_py.errors import DataError, PassingError, without_secrets
 from wayeb_py.files.store_clients import HDFS, REMEDIES, SCHEMES, client_of, keep_for_ever
 
 if TYPE_CHECKING:
@@ -151,6 +151,15 @@ class StorePath:
         if facts.type.name != "File":
             raise DataError("there is no such file", str(self)) from FileNotFoundError(str(self))
         return int(facts.size)
+
+    def state(self) -> tuple[int, int]:
+        """The bytes of the file and when it was written, by which another of its name is known."""
+        facts = self._facts()
+        return int(facts.size or 0), int(facts.mtime_ns or 0)
+
+    def written_ns(self) -> int:
+        """When the file was written, in nanoseconds since 1970, by the store's clock; 0 where it does not say."""
+        return int(self._facts().mtime_ns or 0)
 
     def below(self) -> Iterator[tuple[StorePath, int]]:
         """Every file below this folder with its bytes, in the order of names."""
@@ -314,19 +323,27 @@ class _Telling:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, OSError | ValueError | ImportError) and not isinstance(error, DataError):
-            raise _told(self.path, self.what, error) from error
+            raise store_fault(self.path, self.what, error) from error
 
 
 _NO_ANSWER = (
     "NETWORK_CONNECTION", "COULD NOT CONNECT", "RESOLVE", "CONNECTION REFUSED", "NAME OR SERVICE NOT KNOWN",
+    "TIMEOUT", "TIMED OUT", "CONNECTION RESET", "CURLCODE",
 )  # fmt: skip
+# A fault of the store's own, or too many requests at once, in the words of each client.
+_BUSY = re.compile(
+    r"SLOW_DOWN|THROTTL|SERVICE_UNAVAILABLE|INTERNAL_FAILURE|(HTTP STATUS|STATUS CODE:?|AZURE ERROR: \S*) (5\d\d|429)"
+    r"|STATUS\((UNAVAILABLE|INTERNAL|RESOURCE_EXHAUSTED|DEADLINE_EXCEEDED)"
+)
+_AGAIN = "give the same command again: a stream goes on where it was"
 
 
-def _told(path: StorePath, what: str, error: BaseException) -> DataError:
-    text = str(error)
+def store_fault(path: StorePath, what: str, error: BaseException) -> DataError:
+    """What a store's client has raised, as an error with a remedy; PassingError where the same may go well later."""
+    text = without_secrets(str(error))
     upper = text.upper()
     remedy = REMEDIES[path.scheme]
-    is_missing = isinstance(error, FileNotFoundError)
+    is_missing = isinstance(error, FileNotFoundError) or "NO_SUCH_KEY" in upper
     is_bucket = is_missing and what == "written" and path.scheme not in HDFS  # a put makes everything else
     if is_bucket or "NO_SUCH_BUCKET" in upper or "CONTAINERNOTFOUND" in upper:
         return DataError(f"cannot be {what}: there is no bucket `{path.root.partition('://')[2]}`", str(path))
@@ -341,9 +358,13 @@ def _told(path: StorePath, what: str, error: BaseException) -> DataError:
             "`hadoop classpath --glob` prints it",
         )  # fmt: skip
     if isinstance(error, ConnectionError | TimeoutError) or any(word in upper for word in _NO_ANSWER):
-        return DataError(f"cannot be {what}: the store does not answer", str(path), hint=f"see its settings: {remedy}")
+        hint = f"see its settings: {remedy}; where they are right, {_AGAIN}"
+        return PassingError(f"cannot be {what}: the store does not answer", str(path), hint=hint)
     first = text.splitlines()[0] if text else type(error).__name__
-    return DataError(f"cannot be {what}: {re.sub(r'[(]Request ID: .*[)]', '', first).strip()}", str(path), hint=remedy)
+    shown = re.sub(r"[(]Request ID: .*[)]", "", first).strip()
+    if _BUSY.search(upper):
+        return PassingError(f"cannot be {what}: the store fails at present: {shown}", str(path), hint=_AGAIN)
+    return DataError(f"cannot be {what}: {shown}", str(path), hint=remedy)
 
 
 def _before_magic(parts: tuple[str, ...]) -> tuple[str, ...]:
@@ -377,6 +398,38 @@ def open_input(path: str) -> pa.NativeFile:
     import pyarrow as pa  # for start-up time
 
     return pa.OSFile(path)
+
+
+def written_ns(path: Location) -> int:
+    """When a file was written, in nanoseconds since 1970."""
+    return path.stat().st_mtime_ns if isinstance(path, Path) else path.written_ns()
+
+
+@contextlib.contextmanager
+def unreplaced(path: str) -> Iterator[None]:
+    """Raises PassingError where an object of a store is replaced while the block reads it, in several requests: it has
+    got parts of both. An open file of a disk stays the same file. Stores give the time of a put in whole seconds."""
+    if not is_address(path):
+        yield
+        return
+    place = StorePath.parse(path)
+    before = place.state()
+    yield
+    if place.state() != before:
+        raise replaced(path)
+
+
+def replaced(path: str) -> PassingError:
+    """The error for an object that was replaced while it was read."""
+    return PassingError(
+        "the object was replaced by another while it was read", path,
+        hint="give the same command again, once nothing is written there",
+    )  # fmt: skip
+
+
+def telling_store(path: str) -> contextlib.AbstractContextManager[None]:
+    """As `StorePath.telling` of a file that is read, where the path is in a store."""
+    return StorePath.parse(path).telling("read") if is_address(path) else contextlib.nullcontext()
 
 
 def size_of(path: Location) -> int:

@@ -37,6 +37,7 @@ from wayeb_py.files.output.set_aside import DEFAULT_LIMIT, Aside, BadLimit
 from wayeb_py.files.output.whole_file import whole_file, write_whole
 from wayeb_py.files.projection import TimeUnit
 from wayeb_py.files.sort import sort_events
+from wayeb_py.files.stores import absolute, located, written_ns
 from wayeb_py.providers.event_sources import EventSource, find_provider_files, open_source, shared_schema
 
 WORK = "_unfinished"
@@ -126,7 +127,8 @@ def _tell_more(tell: OnProgress, before: int, total: int, n_bytes: int) -> None:
 
 
 def _fingerprint(file: EventFile) -> list[Any]:
-    return [os.path.abspath(file.path), file.n_bytes, os.stat(file.path).st_mtime_ns]
+    place = located(absolute(file.path))
+    return [str(place), file.n_bytes, written_ns(place)]
 
 
 def _done_before(out: Path, plan: dict[str, Any]) -> Conversion | None:

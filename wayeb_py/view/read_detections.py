@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wayeb_py.errors import DataError
+from wayeb_py.files.discover import find_files
+from wayeb_py.files.stores import Location, StorePath, size_of
 from wayeb_py.view.tracks import seconds_of, texts_of
 
 TEXTS = (  # text columns of a CSV file
@@ -46,7 +48,7 @@ class ShownEpisode:
         return self.end_s if self.decided_s is None else self.decided_s
 
 
-def read_found(path: Path) -> pa.Table:
+def read_found(path: Location) -> pa.Table:
     """The table of a file of detections or episodes, as `wayeb run` writes it, or of a folder of them from Spark."""
     table = read_rows(path)
     lacking = {"pattern", "entity", "start_ts"} - set(table.column_names)
@@ -55,30 +57,28 @@ def read_found(path: Path) -> pa.Table:
     return table
 
 
-def read_rows(path: Path) -> pa.Table:
+def read_rows(path: Location) -> pa.Table:
     """The table of a file that a run has written, whatever its columns."""
     suffix = path.suffix.lower()
     if not path.exists():
         raise DataError(f"there is no file `{path}`")
     try:
         if path.is_dir():
-            import pyarrow.dataset as pds
-
-            table = pds.dataset(path, format="parquet", partitioning="hive").to_table()
+            table = _read_folder(path)
         elif suffix == ".parquet":
             import pyarrow.parquet as pq
 
-            table = pq.read_table(path)
+            table = pq.read_table(_source(path))
         elif suffix == ".csv":
             import pyarrow.csv as pcsv
 
             words = {name: pa.string() for name in TEXTS}
             options = pcsv.ConvertOptions(column_types=words, strings_can_be_null=True)
-            table = pcsv.read_csv(path, convert_options=options)
+            table = pcsv.read_csv(_source(path), convert_options=options)
         elif suffix == ".ndjson":
             import pyarrow.json as pjson
 
-            table = pjson.read_json(path) if path.stat().st_size else pa.table({})
+            table = pjson.read_json(_source(path)) if size_of(path) else pa.table({})
         else:
             raise DataError(
                 f"it is not clear in which format `{path}` is", hint="detections are .parquet, .csv or .ndjson files"
@@ -86,6 +86,28 @@ def read_rows(path: Path) -> pa.Table:
     except (OSError, pa.ArrowInvalid) as error:
         raise DataError(f"cannot be read as detections: {_first_line(error)}", str(path)) from error
     return table
+
+
+def _source(path: Location) -> Path | pa.NativeFile:
+    """What Arrow reads: the file, or what a store has of it, which is no more than a map can show."""
+    return path if isinstance(path, Path) else pa.BufferReader(path.read_bytes())
+
+
+def _read_folder(folder: Location) -> pa.Table:
+    """The rows of all parts of an output; in a store, of those that its manifest names."""
+    if isinstance(folder, Path):
+        import pyarrow.dataset as pds
+
+        return pds.dataset(folder, format="parquet", partitioning="hive").to_table()
+    import pyarrow.parquet as pq
+
+    parts = []
+    for file in find_files([str(folder)]):
+        part = pq.read_table(_source(StorePath.parse(file.path)))
+        for name, value in file.partitions:
+            part = part.append_column(name, pa.repeat(pa.scalar(value, pa.string()), part.num_rows))
+        parts.append(part)
+    return pa.concat_tables(parts, promote_options="permissive")
 
 
 def _first_line(error: Exception) -> str:

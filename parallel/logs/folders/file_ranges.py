@@ -35,7 +35,7 @@ from wayeb_py.files.formats.lines import LineBlock, is_wide, last_row_end, long_
 from wayeb_py.files.formats.ndjson import read_objects
 from wayeb_py.files.formats.parquet import open_parquet
 from wayeb_py.files.formats.unreadable import DECODING_ERRORS, is_of_the_system, unreadable_file
-from wayeb_py.files.stores import is_address, open_input
+from wayeb_py.files.stores import is_address, open_input, telling_store
 
 RANGE_BYTES = 8 << 20  # of text: reading resumes in the middle of a range by skipping its first lines
 QUIET_S = 2.0  # a compressed file, or a last line that is an object without a line end, is whole after this long
@@ -109,9 +109,13 @@ def object_range(file: EventFile, partition: str, path: str, start: int) -> File
                 _require_rows(file, n_rows)
         except Unfinished as reason:
             cause = reason.__cause__
-            told = cause if isinstance(cause, DataError) else DataError(str(reason), file.path)
-            if is_of_the_system(told, told.__cause__ or cause):
-                raise told from cause
+            if isinstance(cause, DataError):
+                if is_of_the_system(cause):
+                    raise cause from cause.__cause__
+            elif cause is not None:
+                told = unreadable_file(file, cause)
+                if is_of_the_system(told, cause):
+                    raise told from cause
             fault, n_rows = str(reason), 1
     return FileRange(partition, path, start, 0, n_rows, 1, file.n_bytes, fault, mark)
 
@@ -235,7 +239,7 @@ def refuse_other(file: EventFile, file_range: FileRange, n_bytes: int) -> None:
 
 def _mark(path: str, n_bytes: int) -> str:
     """An identifier of the first bytes of a file: a digest of where they begin and end."""
-    with open_input(path) as source:
+    with telling_store(path), open_input(path) as source:
         begin = source.read(min(MARKED_BYTES, n_bytes))
         source.seek(max(0, n_bytes - MARKED_BYTES))
         end = source.read(min(MARKED_BYTES, n_bytes))

@@ -22,10 +22,14 @@ import pytest
 
 from tests.cli.ended_command import Wayeb
 from tools.gcs_server import GcsServer
-from wayeb_py.errors import DataError
+from wayeb_py.cli.exit_codes import DATA_FAULT, PASSING_FAULT, USAGE_FAULT
+from wayeb_py.errors import DataError, PassingError
 from wayeb_py.files.discover import find_files
+from wayeb_py.files.formats.lines import read_lines
 from wayeb_py.files.output.whole_file import whole_file, write_whole
+from wayeb_py.files.read import open_events
 from wayeb_py.files.stores import StorePath, is_address, located
+from wayeb_py.patterns import compile_patterns
 
 EVENTS = pa.table(
     {
@@ -214,7 +218,7 @@ def test_a_store_that_does_not_answer_is_named_with_a_remedy(
     (tmp_path / "p.sre").write_text(FAST)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     ended = wayeb("run", "p.sre", "--data", "s3://b/x.csv", "--out", "out.csv")
-    assert ended.code == 3
+    assert ended.code == PASSING_FAULT
     assert "the store does not answer" in ended.err
     assert "AWS_ENDPOINT_URL" in ended.err
     assert os.environ["AWS_SECRET_ACCESS_KEY"] not in ended.err
@@ -240,6 +244,101 @@ def test_the_variables_of_googles_tools_say_where_their_store_is(
     assert (gs_bucket / "x.csv").read_bytes() == b"there"
     with pytest.raises(DataError, match="there is no bucket `no-such-bucket-of-ours`"):
         write_whole(StorePath.parse("gs://no-such-bucket-of-ours/x.csv"), b"x")
+
+
+@pytest.mark.parametrize("name", ["e.csv", "e.ndjson"])
+def test_a_text_that_is_replaced_while_it_is_read_is_no_mixture(bucket: StorePath, tmp_path: Path, name: str) -> None:
+    put(bucket / name, written(tmp_path, name))
+    (file,) = find_files([str(bucket / name)])
+    assert b"".join(block.data for block in read_lines(file, block_bytes=100)) == (tmp_path / name).read_bytes()
+    blocks = read_lines(file, block_bytes=100)
+    next(blocks)
+    with (tmp_path / name).open("ab") as longer:
+        longer.write(b"\n")
+    put(bucket / name, tmp_path / name)
+    with pytest.raises(PassingError, match="was replaced by another while it was read"):
+        list(blocks)
+
+
+def test_a_footer_is_not_taken_for_that_of_another_object(bucket: StorePath, tmp_path: Path) -> None:
+    put(bucket / "e.parquet", written(tmp_path, "e.parquet"))
+    reader = open_events([str(bucket / "e.parquet")], compile_patterns(FAST).wanted)
+    (opened,) = reader.files
+    first, second, _ = opened.calls(reader.selection, {})
+    assert first().n_rows == 2
+    pq.write_table(pa.concat_tables([EVENTS, EVENTS]), tmp_path / "other.parquet")
+    put(bucket / "e.parquet", tmp_path / "other.parquet")
+    with pytest.raises(PassingError, match="was replaced by another while it was read"):
+        second()
+
+
+MODEL = "s3://b/model"
+ONLY_PATHS = [
+    ("learn", "p.sre", "--data", "e.csv", "--out", MODEL),
+    ("forecast", "p.sre", "--data", "e.csv", "--model", MODEL, "--horizon", "3 events", "--out", "x.csv"),
+    ("forecast", "p.sre", "--data", "e.csv", "--evaluate", "s3://b/x.html", "--horizon", "3 events"),
+    ("data", "convert", "e.csv", "--from", "csv", "--out", "s3://b/x"),
+    ("ship", "--no-machine-code", "--out", "s3://b/x.zip"),
+    ("map", "f.csv", "--data", "e.csv", "--out", "gs://b/x.html"),
+    ("run", "p.sre", "--data", "e.csv", "--out", "x.csv", "--map", "s3a://b/x.html"),
+    ("run", "s3://b/p.sre", "--data", "e.csv", "--out", "x.csv"),
+    ("stream", "p.sre", "--source", "in", "--out", "found", "--checkpoint", "c", "--metrics-file", "hdfs://b/x"),
+    ("check", "p.sre", "--functions", "abfs://c@b.dfs.core.windows.net/f.py"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", ONLY_PATHS, ids=lambda words: " ".join(words)[:40])
+def test_an_address_where_only_a_path_can_stand_makes_no_folder_of_that_name(
+    words: tuple[str, ...], tmp_path: Path, wayeb: Wayeb
+) -> None:
+    (tmp_path / "p.sre").write_text(FAST)
+    before = sorted(tmp_path.iterdir())
+    ended = wayeb(*words)
+    assert ended.code == USAGE_FAULT, ended.err
+    (address,) = (word for word in words if "://" in word)
+    assert f"`{address}` is an address of a store, and only a path can stand there" in ended.err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_forecasts_of_a_source_do_not_go_to_a_store(bucket: StorePath, tmp_path: Path, wayeb: Wayeb) -> None:
+    (tmp_path / "p.sre").write_text(FAST)
+    written(tmp_path, "e.csv")
+    assert wayeb("learn", "p.sre", "--data", "e.csv", "--out", "model").code == 0
+    words = ("forecast", "p.sre", "--source", "in", "--checkpoint", "c", "--model", "model", "--horizon", "3 events")
+    ended = wayeb(*words, "--once", "--out", f"{bucket}/x.ndjson")
+    assert ended.code == USAGE_FAULT
+    assert "is an address of a store" in ended.err
+    assert not (tmp_path / "s3:").exists()
+
+
+def test_a_map_shows_detections_that_are_in_a_store(bucket: StorePath, tmp_path: Path, wayeb: Wayeb) -> None:
+    (tmp_path / "p.sre").write_text(FAST)
+    data = put(bucket / "e.csv", written(tmp_path, "e.csv"))
+    shown = ("--data", data, "--patterns", "p.sre", "--title", "found")
+    for name in ("f.parquet", "f.csv", "f.ndjson"):
+        for out in (name, f"{bucket}/{name}"):
+            assert wayeb("run", "p.sre", "--data", data, "--out", out, "--map", "run.html", "--quiet").code == 0
+            ended = wayeb("map", out, *shown, "--out", "page.html")
+            assert ended.code == 0, ended.err
+            (tmp_path / "page.html").rename(tmp_path / ("store.html" if "://" in out else "disk.html"))
+        assert (tmp_path / "store.html").read_bytes() == (tmp_path / "disk.html").read_bytes()
+    assert wayeb("run", "p.sre", "--data", data, "--out", f"{bucket}/folder/", "--quiet").code == 0
+    assert wayeb("map", f"{bucket}/folder", *shown, "--out", "folder.html").code == 0
+    assert (tmp_path / "folder.html").read_bytes() == (tmp_path / "disk.html").read_bytes()
+    ended = wayeb("map", f"{bucket}/none.parquet", *shown, "--out", "none.html")
+    assert (ended.code, f"there is no file `{bucket}/none.parquet`" in ended.err) == (DATA_FAULT, True)
+
+
+def test_files_in_a_store_are_described_and_converted(bucket: StorePath, tmp_path: Path, wayeb: Wayeb) -> None:
+    data = put(bucket / "in/e.csv", written(tmp_path, "e.csv"))
+    words = ("--from", "csv", "--map", "vehicle_id=key", "--map", "ts=ts")
+    assert wayeb("data", "describe", data, *words).out.split()[:2] == ["events", "5"]
+    for asked, out in (("e.csv", "disk"), (f"{bucket}/in/", "store"), (f"{bucket}/in/", "store")):
+        ended = wayeb("data", "convert", asked, *words, "--out", out, "--partitions", "1")
+        assert ended.code == 0, ended.err
+    (disk,), (store,) = (list((tmp_path / name).glob("*.parquet")) for name in ("disk", "store"))
+    assert pq.read_table(store).equals(pq.read_table(disk))
+    assert pq.read_table(store).num_rows == 5
 
 
 @pytest.mark.parametrize("text", ["a/b.csv", "s3/x", "C:/x", "a:b", "odd name://x"])

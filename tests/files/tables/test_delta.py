@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
@@ -57,6 +58,18 @@ def test_folders_of_a_table_are_columns(table: str, tmp_path: Path, wayeb: Wayeb
     assert found(tmp_path / "out") == [("a", 70.0), ("b", 80.0)]
 
 
+@pytest.mark.parametrize("name", ["with space", "100%", "käse-船", "a#b", "a?b", "a+b"])
+def test_a_table_may_have_any_name(name: str, tmp_path: Path, wayeb: Wayeb) -> None:
+    (tmp_path / "p.sre").write_text(PATTERNS)
+    write_deltalake(tmp_path / name, FIRST, partition_by=["day"])
+    for out in (f"out {name}", f"out {name}"):
+        ended = wayeb("run", "p.sre", "--data", f"delta:{name}", "--out", f"delta:{out}", "--quiet")
+        assert ended.code == 0, ended.err
+    assert found(tmp_path / out) == [("a", 60.0)]
+
+
+
+
 def test_a_run_by_itself_replaces_what_the_table_held(table: str, tmp_path: Path, wayeb: Wayeb) -> None:
     for _ in range(2):
         assert wayeb("run", "p.sre", "--data", table, "--out", "delta:out", "--quiet").code == 0
@@ -77,6 +90,19 @@ def test_runs_with_a_state_append_and_a_repeated_one_appends_nothing(tmp_path: P
     assert DeltaTable(tmp_path / "out").version() == 1
 
 
+def test_a_night_is_repeated_from_files_that_are_cut_otherwise(tmp_path: Path, wayeb: Wayeb) -> None:
+    (tmp_path / "p.sre").write_text(PATTERNS + "pattern Slow := (speed < 50) emit speed\n")
+    night = pa.concat_tables([FIRST, SECOND])
+    for rows_a_group in (1, 4):
+        pq.write_table(night, tmp_path / "night.parquet", row_group_size=rows_a_group)
+        words = ("--out", "delta:out", "--state", "state", "--quiet")
+        ended = wayeb("run", "p.sre", "--data", "night.parquet", *words)
+        assert ended.code == 0, ended.err
+        _put_back(tmp_path / "state", {})
+    assert len(found(tmp_path / "out")) == 4
+    assert DeltaTable(tmp_path / "out").version() == 0
+
+
 def _content(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()} if folder.is_dir() else {}
 
@@ -90,8 +116,8 @@ def _put_back(folder: Path, content: dict[str, bytes]) -> None:
         (folder / name).write_bytes(data)
 
 
-def write_run(path: Path, rows: pa.Table) -> None:
-    output = DeltaOutput(str(path), ("a state", 1))
+def write_run(path: Path, rows: pa.Table, state: str = "a state") -> None:
+    output = DeltaOutput(str(path), (state, 1))
     try:
         output.open()
         output.write(rows)
@@ -106,6 +132,21 @@ def test_a_repeated_run_with_other_events_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="run 1 of this state has been written to the table before"):
         write_run(tmp_path / "out", pa.table({"entity": ["b"]}))
     assert DeltaTable(tmp_path / "out").to_pyarrow_table().to_pylist() == [{"entity": "a"}]
+
+
+def test_rows_of_another_type_are_not_appended(tmp_path: Path) -> None:
+    """deltalake would cast them: 100 seconds to 100 microseconds."""
+    times = pa.array([1_000_000], pa.timestamp("us", "UTC"))
+    write_run(tmp_path / "out", pa.table({"entity": ["a"], "ts": times}))
+    for other, told in (
+        (pa.table({"entity": ["a"], "ts": [100]}), "the column `ts` of the table is"),
+        (pa.table({"entity": ["a"], "ts": times.cast(pa.timestamp("us"))}), "the column `ts` of the table is"),
+        (pa.table({"entity": [7], "ts": times}), "the column `entity` of the table is"),
+    ):
+        with pytest.raises(DataError, match=told):
+            write_run(tmp_path / "out", other, "another state")
+    write_run(tmp_path / "out", pa.table({"entity": pa.array(["b"]).dictionary_encode(), "ts": times}), "another state")
+    assert [row["entity"] for row in DeltaTable(tmp_path / "out").to_pyarrow_table().to_pylist()] == ["b", "a"]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,10 @@ import pyarrow as pa
 import pyiceberg.catalog
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import DoubleType, NestedField, StringType, TimestamptzType
 from pyiceberg.utils.config import Config
 
 from tests.cli.ended_command import Wayeb
@@ -56,6 +60,30 @@ def test_a_table_is_read_as_its_newest_snapshot_says_and_a_run_replaces_its_outp
     catalog.load_table("ais.events").delete("key = 'a' and speed < 65")
     assert wayeb(*words).code == 0
     assert found(catalog) == [("a", 70.0), ("b", 80.0)]
+
+
+def test_folders_of_a_table_may_have_any_name(catalog: Catalog, wayeb: Wayeb) -> None:
+    column = Schema(NestedField(1, "key", StringType()), NestedField(2, "ts", TimestamptzType()),
+                    NestedField(3, "speed", DoubleType()))  # fmt: skip
+    by_key = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "key"))
+    table = catalog.create_table("ais.by_key", column, partition_spec=by_key)
+    keys = ["a/b", "x%y", "käse", "a:b", "#", "a b", "a+b"]
+    rows = {"key": keys, "ts": [*range(len(keys))], "speed": [60.0] * len(keys)}
+    table.append(pa.table(rows).cast(SCHEMA))
+    ended = wayeb("run", "p.sre", "--data", "iceberg:local.ais.by_key", "--out", "iceberg:local.ais.found", "--quiet")
+    assert ended.code == 0, ended.err
+    assert found(catalog) == [(key, 60.0) for key in sorted(keys)]
+
+
+def test_a_column_that_was_dropped_and_added_again_is_another(catalog: Catalog) -> None:
+    table = catalog.load_table("ais.events")
+    with table.update_schema(allow_incompatible_changes=True) as update:
+        update.delete_column("speed")
+    with table.update_schema() as update:
+        update.add_column("speed", DoubleType())
+    assert table.scan().to_arrow().column("speed").null_count == 4  # files have it, and it is another
+    with pytest.raises(DataError, match="`speed` was dropped and another of its name added"):
+        find_files(["iceberg:local.ais.events"])
 
 
 def test_files_come_in_the_order_in_which_they_were_written(catalog: Catalog) -> None:

@@ -19,12 +19,12 @@ import pytest
 
 import wayeb_py
 from wayeb_py import cli
-from wayeb_py.errors import DataError, EventsError
+from wayeb_py.errors import DataError, EventsError, PassingError
 from wayeb_py.files.output.set_aside import BadLimit
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import open_events
 from wayeb_py.files.stores import MANIFEST
-from wayeb_py.parallel.batch import job
+from wayeb_py.parallel.batch import job, job_output
 from wayeb_py.parallel.batch.plan import make_plan
 from wayeb_py.parallel.spark.pattern_bundle import pack_patterns
 from wayeb_py.run import runner, startup
@@ -164,6 +164,21 @@ def test_a_function_that_fails_in_a_task_is_told_as_in_process(spark: SparkSessi
         with pytest.raises(EventsError, match="the function `halved` failed: ArithmeticError: no halves"):
             job.run(found, [tmp_path / "a.parquet"], tmp_path / "d.csv", spark=spark, scheme=scheme)
     assert not (tmp_path / "d.csv").exists()
+
+
+def test_a_fault_that_passes_is_one_on_spark_too(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk, a store that does not answer: the exit code says that the same call may do better later."""
+
+    def fails(*_: object) -> None:
+        raise PassingError("cannot be written: the store does not answer", "s3://b/x.csv", hint="again")
+
+    monkeypatch.setattr(job_output.FileSink, "commit", fails)
+    (tmp_path / "events.csv").write_text("id,ts,v\na,0,60\n")
+    one = wayeb_py.compile("stream s { key id  time ts in s }\npattern Fast := (v > 50)\n")
+    with pytest.raises(PassingError, match="the store does not answer"):
+        job.run(one, [tmp_path / "events.csv"], tmp_path / "x.csv", spark=spark)
 
 
 def test_faults_of_the_input_are_told_before_anything_runs(tmp_path: Path) -> None:

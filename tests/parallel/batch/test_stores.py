@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from wayeb_py.errors import DataError
+from wayeb_py.errors import DataError, PassingError
 from wayeb_py.files.discover import find_files
 from wayeb_py.files.stores import MANIFEST, StorePath
 from wayeb_py.parallel.batch.output_prefix import OutputPrefix
@@ -107,6 +107,17 @@ def test_what_a_killed_run_left_does_not_count_and_goes_with_the_next_one(bucket
     left = sorted(path.name for path, _ in out.below())
     assert left == [MANIFEST, "part-00000-22222222-0.parquet"]
     assert list(json.loads((out / MANIFEST).read_bytes())["parts"]) == ["part-00000-22222222-0.parquet"]
+
+
+def test_a_store_that_does_not_answer_at_the_end_hides_nothing(
+    bucket: StorePath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a run has left unfinished goes with the next one; the run keeps the error that ended it."""
+    out = OutputPrefix(bucket / "out")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    with pytest.raises(PassingError):
+        list(out.staging.below())
+    out.discard()
 
 
 def test_a_folder_of_other_files_is_not_replaced(bucket: StorePath, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ Position = Annotated[
 @explained()
 def draw_detections(
     detections: Annotated[
-        Path, typer.Argument(metavar="DETECTIONS", help="What `wayeb run` wrote: .parquet, .csv or .ndjson.")
+        str, typer.Argument(metavar="DETECTIONS", help="What `wayeb run` wrote: .parquet, .csv or .ndjson.")
     ],
     data: EventFiles,
     out: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="The page to write.")],
@@ -68,6 +68,7 @@ def draw_detections(
         compiled = compiling.compile(patterns, clean=None if clean is None else clean.value)
     startup.spare_pandas()
     from wayeb_py.dsl import meaning as m
+    from wayeb_py.files.stores import located
     from wayeb_py.view.draw import draw_map
     from wayeb_py.view.read_detections import read_found, read_rows
     from wayeb_py.view.shown_part import ShownPart
@@ -86,13 +87,13 @@ def draw_detections(
         None if pattern is None else tuple(pattern),
     )
     scene = draw_map(
-        read_found(detections),
+        read_found(found := located(detections)),
         data,
         out,
         patterns=compiled,
         stream=stream,
         position=columns,
-        title=title or detections.stem,
+        title=title or found.stem,
         name=name,
         choice=choice,
         forecasts=None if forecasts is None else read_rows(forecasts),
@@ -121,8 +122,7 @@ def refuse_to_draw(patterns: Patterns, data: list[str], out: str) -> None:
         misuse(f"--map draws the events of one stream, and these patterns read {names}: choose with --pattern")
     if "-" in data:
         misuse("--map reads the events a second time, which standard input does not allow")
-    on_disk = not is_table(out) and "://" not in out
-    if out == "-" or not on_disk or Path(out).suffix.lower() in (".geojson", ".kml"):
+    if out == "-" or is_table(out) or Path(out).suffix.lower() in (".geojson", ".kml"):
         misuse("--map reads the detections that were written: let --out be a .parquet, .csv or .ndjson file")
 
 
@@ -130,6 +130,7 @@ def draw_run(
     patterns: Patterns, data: list[str], out: str | None, page: Path, since_s: Fraction | None, until_s: Fraction | None
 ) -> None:
     """The map of a run that has just ended."""
+    from wayeb_py.files.stores import located
     from wayeb_py.view.draw import draw_map
     from wayeb_py.view.read_detections import read_found
 
@@ -138,5 +139,5 @@ def draw_run(
         (part,) = patterns.by_stream.values()
         patterns = patterns.of_stream(part.stream)
     draw_map(
-        read_found(Path(out)), data, page, patterns=patterns, title=Path(out).stem, since_s=since_s, until_s=until_s
+        read_found(located(out)), data, page, patterns=patterns, title=Path(out).stem, since_s=since_s, until_s=until_s
     )

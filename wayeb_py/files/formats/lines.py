@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
 
@@ -21,7 +22,7 @@ import pyarrow as pa
 from wayeb_py.errors import DataError
 from wayeb_py.files.discover import EventFile
 from wayeb_py.files.formats.unreadable import unreadable_file
-from wayeb_py.files.stores import open_input
+from wayeb_py.files.stores import open_input, unreplaced
 
 BLOCK_BYTES = 4 << 20
 SAMPLE_BYTES = 256 << 10
@@ -52,7 +53,8 @@ def is_all_sampled(file: EventFile) -> bool:
 def read_lines(file: EventFile, block_bytes: int = BLOCK_BYTES, quotes: bool = True) -> Iterator[LineBlock]:
     """The file's lines in blocks; with `quotes`, a line end inside double quotes ends no row."""
     try:
-        with open_input(file.path) as raw:
+        several = unreplaced(file.path) if file.n_bytes > block_bytes else nullcontext()
+        with several, open_input(file.path) as raw:
             source = raw if file.compression is None else pa.CompressedInputStream(raw, file.compression)
             yield from _cut(_read_all(source, raw, block_bytes, file), quotes, file)
     except (pa.ArrowException, OSError) as error:

@@ -22,7 +22,7 @@ from wayeb_py.files.formats.arrow_types import is_text, served_type
 from wayeb_py.files.formats.block import Block, Selection, arrange, select_rows
 from wayeb_py.files.formats.unreadable import reading, require_sound
 from wayeb_py.files.projection import Wanted
-from wayeb_py.files.stores import is_address, open_input
+from wayeb_py.files.stores import is_address, open_input, replaced
 
 LARGEST_GROUP_ROWS = 3_000_000
 LARGEST_GROUP_BYTES = 256 << 20  # size of the wanted columns, encoded but decompressed
@@ -101,7 +101,9 @@ class ParquetEvents:
                 yield partial(_given, block)
 
     def _open(self) -> pq.ParquetFile:
-        return open_parquet(self.file.path, metadata=self.metadata, read_dictionary=self.texts)
+        return open_parquet(
+            self.file.path, self.file.n_bytes, metadata=self.metadata, read_dictionary=self.texts
+        )  # fmt: skip
 
     def _is_large(self, facts: pq.RowGroupMetaData) -> bool:
         if facts.num_rows > LARGEST_GROUP_ROWS:
@@ -131,12 +133,17 @@ class ParquetEvents:
         return selection.time_range.misses(statistics.min_raw, statistics.max_raw, stored)
 
 
-def open_parquet(path: str, **options: Any) -> pq.ParquetFile:
-    """A Parquet file; from a store, one request fetches all columns of a row group, since every request takes time."""
+def open_parquet(path: str, n_bytes: int | None = None, **options: Any) -> pq.ParquetFile:
+    """A Parquet file; from a store, one request fetches all columns of a row group, since every request takes time.
+
+    A footer that was read before fits an object of as many bytes: PassingError where there is another by now.
+    """
     if not is_address(path):
         return pq.ParquetFile(path, pre_buffer=False, **options)
     source = open_input(path)
     try:
+        if n_bytes and source.size() != n_bytes:
+            raise replaced(path)
         return pq.ParquetFile(source, pre_buffer=True, **options)
     except BaseException:
         source.close()

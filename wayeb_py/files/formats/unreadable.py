@@ -20,6 +20,7 @@ import pyarrow.types as pt
 
 from wayeb_py.errors import DataError
 from wayeb_py.files.discover import EventFile
+from wayeb_py.files.stores import StorePath, is_address, store_fault
 
 # What decoders raise for malformed bytes, sometimes by way of Python's own errors.
 DECODING_ERRORS = (pa.ArrowException, OSError, ValueError, LookupError, OverflowError, MemoryError)
@@ -36,7 +37,10 @@ def reading(file: EventFile) -> Iterator[None]:
 
 
 def unreadable_file(file: EventFile, error: BaseException) -> DataError:
-    """The error for a file that cannot be read, or is not what its name says."""
+    """The error for a file that cannot be read, or is not what its name says; where a store does not give it, the
+    store's."""
+    if isinstance(error, OSError) and is_address(file.path) and _is_of_a_store(error):
+        return store_fault(StorePath.parse(file.path), "read", error)
     if isinstance(error, OSError) and error.errno is not None and error.strerror:
         return DataError(f"cannot be read: {os.strerror(error.errno)}", file.path, hint=_OS_HINT)
     return DataError(f"cannot be read as {file.format}: {_reason(error)}", file.path, hint=_HINT)

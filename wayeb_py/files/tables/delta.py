@@ -28,7 +28,7 @@ def find_delta_files(name: str) -> Iterator[EventFile]:
     with _telling(place, "read"):
         table = _open(place)
         _refuse_unread(table, place)
-        found = _files_of(table)
+        found = _files_of(table, place)
     yield from (file for file, _ in found)
 
 
@@ -49,7 +49,8 @@ def find_delta_growth(name: str, since: int | None) -> Growth:
         newest = int(table.version())
         if since is None:
             _refuse_unread(table, place)
-            return Growth(newest, tuple((file, _n_rows(file) if n is None else n) for file, n in _files_of(table)))
+            found = _files_of(table, place)
+            return Growth(newest, tuple((file, _n_rows(file) if n is None else n) for file, n in found))
     if newest > since and (place / "_delta_log" / f"{since + 1:020}.json").exists():
         return find_delta_growth(name, since)  # it was written while we looked
     if newest != since:
@@ -81,17 +82,21 @@ def _grown(place: Location, since: int) -> Growth:
                 continue
             if added.get("deletionVector"):
                 raise _hidden_rows(place)
-            path = unquote(added["path"])
-            uri = path if "://" in path else str(_absolute(place) / path)
             partitions = tuple((name, value) for name, value in (added.get("partitionValues") or {}).items())
-            file = EventFile(uri, "parquet", None, partitions, int(added["size"]))
+            file = EventFile(_located(place, added["path"]), "parquet", None, partitions, int(added["size"]))
             told = json.loads(added.get("stats") or "{}").get("numRecords")
             files.append((file, _n_rows(file) if told is None else int(told)))
     return Growth(version, tuple(files))
 
 
-def _absolute(place: Location) -> Location:
-    return place if isinstance(place, StorePath) else place.absolute()
+def _located(table: Location, path: str) -> str:
+    """Where a file is that the log names: below the table, as a part of a URL, or by a URL of its own.
+
+    *Not taken*: the URLs that deltalake makes of them, in which the table's own path is written as in a URL as well.
+    """
+    plain = unquote(path)
+    folder = table if isinstance(table, StorePath) else table.absolute()
+    return plain if "://" in plain else str(folder / plain)
 
 
 def _n_rows(file: EventFile) -> int:
@@ -106,18 +111,18 @@ def _open(place: Location) -> Any:
     return _package().DeltaTable(_uri(place), storage_options=_options(place))
 
 
-def _files_of(table: Any) -> list[tuple[EventFile, int | None]]:
+def _files_of(table: Any, place: Location) -> list[tuple[EventFile, int | None]]:
     """The files of a version in the order in which they were written, with their rows as far as the log knows them."""
     actions = pa.table(table.get_add_actions(flatten=True))
-    rows = [*zip(actions.to_pylist(), table.file_uris(), strict=True)]
     found = []
-    for row, uri in sorted(rows, key=lambda one: (one[0]["modification_time"], one[1])):
+    for row in sorted(actions.to_pylist(), key=lambda one: (one["modification_time"], one["path"])):
         partitions = tuple(
             (name.removeprefix("partition."), None if value is None else str(value))
             for name, value in row.items()
             if name.startswith("partition.")
         )
-        found.append((EventFile(uri, "parquet", None, partitions, int(row["size_bytes"])), row.get("num_records")))
+        file = EventFile(_located(place, row["path"]), "parquet", None, partitions, int(row["size_bytes"]))
+        found.append((file, row.get("num_records")))
     return found
 
 
@@ -143,23 +148,25 @@ class DeltaOutput(HeldOutput):
         _package()  # so that a missing package is reported before anything is read
         super().open()
 
-    def transact(self, rows: pa.RecordBatchReader, digest: str) -> None:
+    def transact(self, rows: pa.RecordBatchReader, digest: str | None) -> None:
         place, package = located(self.name), _package()
         with _telling(place, "written"):
             exists = package.DeltaTable.is_deltatable(_uri(place), storage_options=_options(place))
             table = package.DeltaTable(_uri(place), storage_options=_options(place)) if exists else None
             if table is not None and self._is_there(table, digest):
                 return
+            if table is not None and self.run is not None:
+                self.refuse_types(pa.schema(table.schema().to_arrow()), rows.schema)
             own = {} if self.run is None else {"app_transactions": [package.Transaction(*self.run)]}
             package.write_deltalake(
                 _uri(place) if table is None else table, rows,
                 mode="overwrite" if self.run is None else "append",
                 schema_mode="overwrite" if self.run is None else "merge",
                 description=OURS, storage_options=_options(place),
-                commit_properties=package.CommitProperties(custom_metadata={DIGEST: digest}, **own),
+                commit_properties=package.CommitProperties(custom_metadata={DIGEST: digest} if digest else None, **own),
             )  # fmt: skip
 
-    def _is_there(self, table: Any, digest: str) -> bool:
+    def _is_there(self, table: Any, digest: str | None) -> bool:
         """Whether this run has been written before."""
         self.refuse_other(table.metadata().description)
         if self.run is None or (table.transaction_version(self.run[0]) or 0) < self.run[1]:
@@ -181,23 +188,26 @@ def _uri(place: Location) -> str:
 
 
 def _options(place: Location) -> dict[str, str] | None:
-    """The settings that this package's client needs and the store's own tools do not: permission to use plain HTTP."""
-    if isinstance(place, StorePath) and place.scheme in HDFS:
-        _require_hdfs(place)
+    """The settings that this package's client needs and the store's own tools do not: permission to use plain HTTP.
+
+    A store that does not answer raises an error here: this package would say less, and try a name node for minutes.
+    """
+    if isinstance(place, StorePath):
+        _refuse_web_hdfs(place)
+        place.exists()
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
     if isinstance(place, StorePath) and place.scheme == "s3" and endpoint.startswith("http://"):
         return {"AWS_ALLOW_HTTP": "true", "AWS_ENDPOINT_URL": endpoint}
     return None
 
 
-def _require_hdfs(place: StorePath) -> None:
-    """This package speaks HDFS's own protocol alone, and would wait for minutes for a name node that is away."""
-    if place.scheme != "hdfs":
+def _refuse_web_hdfs(place: StorePath) -> None:
+    """This package speaks HDFS's own protocol alone."""
+    if place.scheme in HDFS and place.scheme != "hdfs":
         raise DataError(
             "Delta tables are not read or written by the HTTP interface of HDFS", str(place),
             hint="name the table by the name node's own port: delta:hdfs://HOST:8020/…",
         )  # fmt: skip
-    place.exists()
 
 
 @contextmanager

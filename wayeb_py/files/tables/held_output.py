@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.output.table_text import plain_table
+from wayeb_py.files.formats.arrow_types import describe, is_text
+from wayeb_py.files.output.table_text import plain_table, render_objects
 
 OURS = "Detections of wayeb"  # marks the tables that we made: we write to no other
 DIGEST = "wayeb.digest"
@@ -31,8 +32,8 @@ class HeldOutput(ABC):
         self._writer: pa.ipc.RecordBatchStreamWriter | None = None
 
     @abstractmethod
-    def transact(self, rows: pa.RecordBatchReader, digest: str) -> None:
-        """Makes the rows a version of the table, unless this run is in it."""
+    def transact(self, rows: pa.RecordBatchReader, digest: str | None) -> None:
+        """Makes the rows a version of the table, unless this run is in it; the table keeps the digest of the rows."""
 
     def open(self) -> None:
         self._held = tempfile.TemporaryFile(prefix="wayeb-table-")  # noqa: SIM115 (closed by commit or discard)
@@ -57,12 +58,10 @@ class HeldOutput(ABC):
         assert self._held is not None
         assert self._writer is not None
         self._writer.close()
-        digest = hashlib.sha256()
         self._held.seek(0)
-        while piece := self._held.read(1 << 20):
-            digest.update(piece)
+        digest = _digest(pa.ipc.open_stream(self._held)) if self.run is not None and self._compares else None
         self._held.seek(0)
-        self.transact(pa.ipc.open_stream(self._held), digest.hexdigest())
+        self.transact(pa.ipc.open_stream(self._held), digest)
         self.discard()
 
     def discard(self) -> None:
@@ -79,6 +78,17 @@ class HeldOutput(ABC):
                 hint="name another table",
             )  # fmt: skip
 
+    def refuse_types(self, held: pa.Schema, given: pa.Schema) -> None:
+        """Raises DataError where rows that are appended have a column of another type than the table: a package that
+        casts it makes other values of it, microseconds of seconds."""
+        for field in given:
+            if field.name in held.names and not _fits(field.type, held.field(field.name).type):
+                raise DataError(
+                    f"the column `{field.name}` of the table is {describe(held.field(field.name).type)}, and these "
+                    f"detections have {describe(field.type)}", self.name,
+                    hint="name another table, or give the events the types that they had",
+                )  # fmt: skip
+
     def refuse_changed(self, is_known: bool) -> None:
         """Raises DataError where this run is in the table with other detections."""
         assert self.run is not None
@@ -88,6 +98,28 @@ class HeldOutput(ABC):
                 self.name,
                 hint="give it the same events again, or take the table back to the version before",
             )
+
+
+def _digest(rows: pa.RecordBatchReader) -> str:
+    """A digest of the rows, whatever their order and however they are cut: files may be joined before a night is
+    repeated."""
+    total = 0
+    for batch in rows:
+        for row in render_objects(pa.Table.from_batches([batch])):
+            total += int.from_bytes(hashlib.sha256(row).digest(), "big")
+    return f"{total % (1 << 256):064x}"
+
+
+def _fits(given: pa.DataType, held: pa.DataType) -> bool:
+    """Whether a column of the table holds every value of a type as it is."""
+    if pt.is_null(given) or (is_text(given) and is_text(held)):
+        return True
+    if pt.is_timestamp(given) and pt.is_timestamp(held):
+        return (given.tz is None) == (held.tz is None)
+    for is_kind in (pt.is_signed_integer, pt.is_floating):
+        if is_kind(given) and is_kind(held):
+            return bool(given.bit_width <= held.bit_width)
+    return bool(given == held)
 
 
 def _held_type(type_: pa.DataType) -> pa.DataType:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
@@ -99,10 +98,18 @@ def _added(table: Any, snapshot: Any, name: str) -> list[Any]:
 
 
 def _refuse_renamed(table: Any, name: str) -> None:
-    """Raises DataError for renamed columns: Iceberg knows columns by number, and older files keep the old name."""
+    """Raises DataError where a name means another column in older files: Iceberg knows columns by number, and files
+    keep the names that columns had."""
     called: dict[int, str] = {}
+    numbers: dict[str, int] = {}
     for schema in table.schemas().values():
         for field in schema.fields:
+            if numbers.setdefault(field.name, field.field_id) != field.field_id:
+                raise DataError(
+                    f"the column `{field.name}` was dropped and another of its name added, and older files still have "
+                    "the first", name,
+                    hint="rewrite the table's files",
+                )  # fmt: skip
             if called.setdefault(field.field_id, field.name) != field.name:
                 raise DataError(
                     f"the column `{called[field.field_id]}` has been renamed, and older files call it so still", name,
@@ -118,7 +125,7 @@ class IcebergOutput(HeldOutput):
             _catalog(self.name)  # so that a wrong catalog is reported before anything is read
         super().open()
 
-    def transact(self, rows: pa.RecordBatchReader, digest: str) -> None:
+    def transact(self, rows: pa.RecordBatchReader, digest: str | None) -> None:
         found = rows.read_all()
         with _telling(self.name, "written"):
             catalog, identifier = _catalog(self.name)
@@ -130,7 +137,10 @@ class IcebergOutput(HeldOutput):
             else:
                 catalog.create_namespace_if_not_exists(identifier.rpartition(".")[0])
                 table = catalog.create_table(identifier, schema=found.schema, properties={_COMMENT: OURS})
-            properties = {DIGEST: digest} | ({} if self.run is None else {_RUN: f"{self.run[0]} {self.run[1]}"})
+            if self.run is not None:
+                self.refuse_types(table.schema().as_arrow(), found.schema)
+            properties = {} if self.run is None else {_RUN: f"{self.run[0]} {self.run[1]}"}
+            properties |= {DIGEST: digest} if digest else {}
             with table.transaction() as transaction:
                 if table.schema().as_arrow().names != found.schema.names:
                     with transaction.update_schema() as update:
@@ -139,7 +149,7 @@ class IcebergOutput(HeldOutput):
                 write = transaction.append if is_new or self.run is not None else transaction.overwrite
                 write(found, snapshot_properties=properties)
 
-    def _is_there(self, table: Any, digest: str) -> bool:
+    def _is_there(self, table: Any, digest: str | None) -> bool:
         if self.run is None:
             return False
         told = [snapshot.summary.additional_properties for snapshot in table.snapshots() if snapshot.summary]
@@ -168,9 +178,8 @@ def _catalog(name: str) -> tuple[Any, str]:
 
 
 def _path(uri: str) -> str:
-    """A file's path, or its address in a store, as our reader takes it."""
-    parts = urlsplit(uri)
-    return unquote(parts.path) if parts.scheme == "file" else uri
+    """A file's path, or its address in a store, as our reader takes it; Iceberg escapes nothing in it."""
+    return uri.removeprefix("file://") if uri.startswith("file://") else uri.removeprefix("file:")
 
 
 @contextmanager

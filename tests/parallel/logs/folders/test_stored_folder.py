@@ -22,8 +22,9 @@ from tests.parallel.car_events import PATTERNS, make_events
 from tests.parallel.live.live_runs import LiveRun
 from tests.parallel.recovery.conftest import store as store  # a fixture
 from wayeb_py.cli.exit_codes import DATA_FAULT
-from wayeb_py.errors import DataError
+from wayeb_py.errors import DataError, PassingError
 from wayeb_py.files.stores import StorePath
+from wayeb_py.parallel.health.failure import find_cause
 from wayeb_py.parallel.logs.folders import stored_folder as module
 from wayeb_py.parallel.logs.folders.stored_folder import StoredFolderLog
 from wayeb_py.parallel.logs.log import OffsetRange
@@ -133,9 +134,27 @@ def test_a_store_that_does_not_answer_a_look_stops_the_stream(
 ) -> None:
     log = StoredFolderLog(store, tmp_path / "files.ndjson")
     put(store, "a.parquet", EVENTS)
-    with failing(), pytest.raises(DataError, match="AWS Error"):
+    with failing(), pytest.raises(PassingError, match="the store does not answer"):
         log.latest()
     assert rows_in(log) == rows_of(EVENTS)
+
+
+def test_an_object_that_the_store_does_not_open_has_a_cause_that_ends(
+    store: StorePath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error that was its own cause made the last line of a stream take all memory."""
+    log = StoredFolderLog(store, tmp_path / "files.ndjson")
+    put(store, "a.parquet", EVENTS)
+
+    def fails(path: StorePath) -> pa.NativeFile:
+        with path.telling("read"):
+            raise OSError("AWS Error SLOW_DOWN during HeadObject operation")
+
+    monkeypatch.setattr(StorePath, "open_input", fails)
+    with pytest.raises(PassingError, match="SLOW_DOWN") as caught:
+        log.latest()
+    assert caught.value.__cause__ is not caught.value
+    assert find_cause(caught.value).passing
 
 
 def test_a_store_that_does_not_answer_a_task_sets_nothing_aside(
@@ -146,7 +165,7 @@ def test_a_store_that_does_not_answer_a_task_sets_nothing_aside(
     wanted = wayeb_py.compile(PATTERNS).wanted
     schema = log.schema(wanted)
     assert schema is not None
-    with failing(), pytest.raises((DataError, OSError), match="AWS Error"):
+    with failing(), pytest.raises(PassingError, match="the store does not answer"):
         [*log.read(OffsetRange("", 0, 600), wanted, schema)]
     assert rows_in(log) == rows_of(EVENTS)
 

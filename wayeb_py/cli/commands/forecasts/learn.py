@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 def learn_models(
     files: PatternFiles,
     data: EventFiles,
-    out: Annotated[str, typer.Option("--out", metavar="DIR", help="The folder that the models are written into.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder that the models are written into.")],
     *,
     by: Annotated[
         str | None, typer.Option("--by", metavar="COLUMN", help="Learn each value of this column by itself as well.")

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from wayeb_py.cli.event_files import read_named
 from wayeb_py.cli.exit_codes import misuse
+from wayeb_py.cli.option_values import refuse_address
 from wayeb_py.errors import visible
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def forecast_live(
     """Writes forecasts as the events of a source arrive; returns how many."""
     if checkpoint is None:
         misuse("say where to keep how far it got: --checkpoint DIR")
+    refuse_address(Path(out))
     if out != "-" and Path(out).suffix != ".ndjson":
         misuse(f"forecasts of a source are lines of JSON: let --out {out} end in .ndjson, or be - for a pipe")
     from wayeb_py.files.output.table_text import render_ndjson
