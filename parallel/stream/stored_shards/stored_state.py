@@ -65,7 +65,7 @@ class StoredState:
 
 
 class _Content:
-    """Bytes that are read when they are asked for."""
+    """Bytes that are read only where they are needed."""
 
     def __init__(self, read: Callable[[], bytes]) -> None:
         self._read = read

@@ -190,7 +190,7 @@ def test_a_stream_that_dies_anywhere_goes_on_on_another_machine(
 def test_shards_by_entity_alone_keep_their_states_there_too(
     store: StorePath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options: dict[str, Any] = {"scheme": "partition", "workers": 1, "source_parallelism": 3}
+    options: dict[str, Any] = {"scheme": "partition", "workers": 1, "source_parallelism": 3, "idle_s": 3600.0}
     cars = make_events(400)
     add_file(cars.slice(0, 200), tmp_path / "in", "a")
     test_run_objects.killed(store, tmp_path / "in", tmp_path / "one", "sink:after", 2, monkeypatch, **options)
