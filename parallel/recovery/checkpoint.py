@@ -163,8 +163,8 @@ class Checkpoint:
                 entry.rename(self.folder / entry.name)
         shutil.rmtree(self._before)
 
-    def share(self, is_apart: bool) -> RunObjects | None:
-        """Where tasks find what they need, if not in the folder; `is_apart` says that they run on other machines."""
+    def share(self, as_objects: bool) -> RunObjects | None:
+        """The objects in which tasks keep states, if not in the folder; `as_objects` says that they need some."""
         return None
 
     def keep(self) -> None:

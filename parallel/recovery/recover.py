@@ -42,7 +42,9 @@ def recover(
             hint=CHOICE,
         )
     written = sink.last(stream_id) if isinstance(sink, Replaceable) else -1
-    known = survey(ledger.spark, kept, _traces(folder), manifest.spread.get("n_shards", 0), written)
+    spread = manifest.spread
+    n_in_spark = 0 if spread.get("in_store") else spread.get("n_shards", 0)  # shards whose state is Spark's
+    known = survey(ledger.spark, kept, _traces(folder), n_in_spark, written)
     refuse_unknown_version([offset["era"] for offset in known.bounds], known.last, manifest, folder)
     log.refuse_lost(known.taken)
     entries = put_right(ledger.spark, kept, known)

@@ -50,7 +50,7 @@ class KnownBatches:
 def survey(spark: SparkLog, kept: LedgerContent, begun: int, shards: int = 0, written: int = -1) -> KnownBatches:
     """What is known of the batches of a stream; `begun` is the last that has left a trace elsewhere in the checkpoint,
     `written` the last in the output, -1 if none has. The output may be ahead of everything else: then the checkpoint
-    was restored from a copy.
+    was restored from a copy. `shards` is how many keep their state in Spark's files.
 
     Raises DataError where no file shows what was done. Changes nothing.
     """

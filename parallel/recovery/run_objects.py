@@ -1,6 +1,7 @@
 """What the tasks of a cluster share with their driver lies in objects of the run below the address of the checkpoint.
 
     runs/EPOCH-OWNER/snapshots/GROUP/PARTITION/POINT.state     states, put and read by tasks
+    runs/EPOCH-OWNER/snapshots/shards/SPLIT/POINT.state        those of shards (`shard_states`)
     runs/EPOCH-OWNER/eras/NNNNNN.patterns, journals/…          what the planner puts before tasks of a batch need it
     runs/EPOCH-OWNER/overflow/…                                what tasks found beyond some megabytes
 
@@ -42,6 +43,7 @@ FOLDER = "runs"
 FILE = "runs.json"  # in the checkpoint: the runs whose states it goes back to
 AT_ONCE = 16  # requests, where one waits for many
 _SNAPSHOTS = "snapshots"
+_SHARDS = "shards/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +54,11 @@ class EarlierRun:
     until: Offsets
     epoch: Epoch
 
-    def has(self, partition: str, point: SnapshotPoint) -> bool:
-        """Whether a state is one to go on from."""
+    def has(self, folder: str, point: SnapshotPoint) -> bool:
+        """Whether a state in a folder is one to go on from."""
+        if folder.startswith(_SHARDS):
+            return point <= SnapshotPoint.of_all(self.epoch, self.until)
+        partition = partition_of(folder)
         return partition in self.until and point <= SnapshotPoint(self.epoch, self.until[partition])
 
 
@@ -77,8 +82,12 @@ class RunObjects:
     def journals(self) -> StorePath:
         return self.own / "journals"
 
+    @property
+    def snapshot_files(self) -> StoredSnapshots:
+        return StoredSnapshots(self)
+
     def snapshots(self, stream_id: str) -> Snapshots:
-        return Snapshots(StoredSnapshots(self), stream_id)
+        return Snapshots(self.snapshot_files, stream_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +172,12 @@ class StoredSnapshots:
         for path, _ in (root / folder).below():
             below, point = path.key.parent.relative_to(root.key).as_posix(), SnapshotPoint.of_file(path.name)
             if point is not None:
-                yield below, _Found(path.name, path, run is None or run.has(partition_of(below), point))
+                yield below, _Found(path.name, path, run is None or run.has(below, point))
+
+
+def shard_folder(split: int) -> str:
+    """The folder of `SnapshotFiles` that has the states of a shard; those of partitions begin with a number."""
+    return f"{_SHARDS}{split}"
 
 
 class SharedFiles:

@@ -55,10 +55,15 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True, order=True)
 class SnapshotPoint:
-    """A point in a partition: within an epoch, before the event at this offset."""
+    """A point in a partition, or in all of them: within an epoch, before the event at this offset."""
 
     epoch: Epoch
     offset: int
+
+    @classmethod
+    def of_all(cls, epoch: Epoch, at: Mapping[str, int]) -> SnapshotPoint:
+        """A point of all partitions together: its offset is the number of their events."""
+        return cls(epoch, sum(at.values()))
 
     def __str__(self) -> str:
         return f"{self.epoch.version}-{self.epoch.tick}-{self.epoch.ended_at}-{self.offset}"
@@ -127,14 +132,14 @@ class Snapshots:
     def write(self, group: int, partition: str, point: SnapshotPoint, snapshot: Snapshot) -> Root:
         """Puts the whole state of a point in its place."""
         what = self._what("snapshot", group, partition, point)
-        return Root(point, self._put(group, partition, f"{point}.state", what, *_framed(snapshot)))
+        return Root(point, self._put(group, partition, f"{point}.state", what, *framed(snapshot)))
 
     def write_changes(self, group: int, partition: str, point: SnapshotPoint, changed: Changed) -> None:
         """Puts the changes that lead to the state of a point in their place."""
         root = changed.root
         what = self._what("changes", group, partition, point) | {"root": str(root.point)}
         head = json.dumps({"since": str(changed.since), "root": root.checksum}).encode() + b"\n"
-        self._put(group, partition, f"{point}.{root.point}.changes", what, head, *_framed(changed.snapshot))
+        self._put(group, partition, f"{point}.{root.point}.changes", what, head, *framed(changed.snapshot))
 
     def _put(self, group: int, partition: str, name: str, what: dict[str, Any], *content: bytes) -> str:
         checksum = self.files.put(_folder(group, partition), name, what, *content)
@@ -208,7 +213,7 @@ class Snapshots:
         except (FileNotFoundError, DamagedError):
             return None
         checksum = checksum_of(content) if old is None else hashlib.sha256(old).hexdigest()
-        return Root(point, checksum), _unframed(body)
+        return Root(point, checksum), unframed(body)
 
     def _read_changes(self, group: int, partition: str, point: SnapshotPoint, root: SnapshotPoint) -> Changed | None:
         what = self._what("changes", group, partition, point) | {"root": str(root)}
@@ -217,7 +222,7 @@ class Snapshots:
             body = open_sealed(self.files.folder, what, content)
             head, _, rest = bytes(body).partition(b"\n")
             facts = json.loads(head)
-            return Changed(Root(root, facts["root"]), SnapshotPoint.parse(facts["since"]), _unframed(memoryview(rest)))
+            return Changed(Root(root, facts["root"]), SnapshotPoint.parse(facts["since"]), unframed(memoryview(rest)))
         except (FileNotFoundError, DamagedError, ValueError, LookupError):
             return None
 
@@ -285,11 +290,13 @@ def _is_of(name: str, fits: Callable[[SnapshotPoint], bool]) -> bool:
     return point is not None and fits(point)
 
 
-def _framed(snapshot: Snapshot) -> tuple[bytes, bytes, bytes]:
+def framed(snapshot: Snapshot) -> tuple[bytes, bytes, bytes]:
+    """A state as the content of a file."""
     return len(snapshot.heard).to_bytes(8, "little"), snapshot.heard, snapshot.saved
 
 
-def _unframed(body: memoryview) -> Snapshot:
+def unframed(body: memoryview) -> Snapshot:
+    """The state that is the content of a file."""
     n_heard = int.from_bytes(body[:8], "little")
     return Snapshot(bytes(body[8 + n_heard :]), bytes(body[8 : 8 + n_heard]))
 

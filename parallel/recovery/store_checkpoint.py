@@ -125,8 +125,8 @@ class StoreCheckpoint(Checkpoint):
                 hint="begin anew: --restart beginning, or --restart now",
             )  # fmt: skip
 
-    def share(self, is_apart: bool) -> RunObjects | None:
-        if is_apart or (self.folder / run_objects.FILE).exists():
+    def share(self, as_objects: bool) -> RunObjects | None:
+        if as_objects or (self.folder / run_objects.FILE).exists():
             self._objects = run_objects.begin_run(self.folder, self.address, self._own)
             shutil.rmtree(self.folder / "snapshots", ignore_errors=True)
         return self._objects

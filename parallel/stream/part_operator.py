@@ -1,4 +1,4 @@
-"""Rows of rules go through a second stateful operator of Spark's, by the value of their key, and come out as matches.
+"""Rows of rules go through a second stateful operator, by the value of their key, and come out as matches.
 
     shards ──▶ rows by part, and the clock ──▶ in the order of time ──▶ rules (from the part's state) ──▶ parcels
            └─▶ detections, rows set aside, counts ────────────────────────────────────────────────────▶ as they are
@@ -19,6 +19,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -45,8 +46,12 @@ from wayeb_py.parallel.stream.shard_operator import (
     TOKEN,
     ShardPatterns,
     ShardQuery,
+    ShardState,
     as_pandas,
 )
+from wayeb_py.parallel.stream.stored_shards import stateless_stage
+from wayeb_py.parallel.stream.stored_shards.shard_states import BatchSpan, ShardStates
+from wayeb_py.parallel.stream.stored_shards.stored_state import StoredState
 from wayeb_py.parallel.stream.task_result import MOST_PARCEL_ROWS, task_counts, time_of_task
 from wayeb_py.parallel.wire import parcel
 from wayeb_py.parallel.wire.event_schemas import by_stream
@@ -66,6 +71,8 @@ _RULE, _KEYS = "rule", "keys"
 
 def match_by_part(parcels: DataFrame, shards: ShardQuery) -> DataFrame:
     """The parcels of shards, with matches in place of the rows of rules."""
+    if shards.states is not None:
+        return stateless_stage.spread(parcels, shards.n_shards, partial(_match_stored, shards, shards.states))
     from pyspark.sql import functions as sql
     from pyspark.sql.streaming.state import GroupStateTimeout
 
@@ -78,11 +85,7 @@ def match_by_part(parcels: DataFrame, shards: ShardQuery) -> DataFrame:
         arrived = [Parcel(*row) for frame in frames for row in frame[parcel.SCHEMA.names].itertuples(index=False)]
         passing = [one for one in arrived if one.split < shards.n_shards]
         rows = [one for one in arrived if one.split >= shards.n_shards]
-        if shards.overflow is None:
-            yield as_pandas([*passing, *match(shards, rows, state)])
-            return
-        rows = [shards.overflow.fetch(one, "rows") for one in rows]
-        yield as_pandas([*passing, *shards.overflow.sort_out(match(shards, rows, state))])
+        yield as_pandas([*passing, *_match_passing(shards, rows, state)])
 
     return routed.groupBy(ROUTE).applyInPandasWithState(
         step,
@@ -93,9 +96,36 @@ def match_by_part(parcels: DataFrame, shards: ShardQuery) -> DataFrame:
     )
 
 
-def match(shards: ShardQuery, arrived: list[Parcel], state: GroupState) -> Iterator[Parcel]:
+def _match_stored(shards: ShardQuery, states: ShardStates, arrived: list[Parcel]) -> Iterator[Parcel]:
+    """The matches of the parts of a task, each of which finds its state by where the batch begins."""
+    by_split: dict[int, list[Parcel]] = {}
+    for one in arrived:
+        by_split.setdefault(one.split, []).append(one)
+    for split, own in sorted(by_split.items()):
+        told = _told(own) if split >= shards.n_shards else None
+        if told is None:
+            yield from own
+        else:
+            assert told.span is not None
+            yield from _match_passing(shards, own, StoredState(states, split, BatchSpan.from_json(told.span)))
+
+
+def _match_passing(shards: ShardQuery, rows: list[Parcel], state: ShardState) -> Iterator[Parcel]:
+    """As `match`, where what is too large for Spark lies elsewhere."""
+    if shards.overflow is None:
+        yield from match(shards, rows, state)
+        return
+    rows = [shards.overflow.fetch(one, "rows") for one in rows]
+    yield from shards.overflow.sort_out(match(shards, rows, state))
+
+
+def _told(arrived: Sequence[Parcel]) -> Told | None:
+    return next((Told.from_json(one.payload) for one in arrived if one.kind == "reached"), None)
+
+
+def match(shards: ShardQuery, arrived: list[Parcel], state: ShardState) -> Iterator[Parcel]:
     """The matches of a part in the rows that have arrived; passes its state on after the last parcel."""
-    told = next((Told.from_json(one.payload) for one in arrived if one.kind == "reached"), None)
+    told = _told(arrived)
     if told is None:  # no rule meets by a key, or nothing but what shards have found takes this route
         return
     began_s = SYSTEM.wall_s()
@@ -143,7 +173,7 @@ def _part(
     is_same = before is not None and Epoch.from_json(epoch).version == version and epoch.get(TOKEN) == token
     if alive is not None and is_same:
         return alive
-    return RulePart(order, order.keyed(shards.n_parts), None if before is None else before[4])
+    return RulePart(order, order.keyed(shards.n_parts), None if before is None else bytes(before[4]))
 
 
 class RulePart:

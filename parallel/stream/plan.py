@@ -1,7 +1,7 @@
 """Plans how a stream is spread over tasks, by its source's partitions, by entity, or by patterns, and makes the frame.
 
     source      partitions of the log ─▶ recognised where they are read (`source`)
-    partition   any number of readers ─▶ events by shard ─▶ Spark's stateful operator (`shard_operator`)
+    partition   any number of readers ─▶ events by shard ─▶ a stateful operator (`shard_operator`)
                 one shard, with a clock over the log's partitions, where patterns look at several entities; with several
                 workers shards by entity besides, from which the rows of rules go on by their key (`part_operator`)
     pattern     groups of patterns x partitions of the log ─▶ recognised where they are read, the log once a group
@@ -63,6 +63,7 @@ class StreamPlan:
     has_all: bool = False  # in `partition`: the last shard has all events, for what does not run by entity
     n_parts: int = 0  # with `has_all`: parts in which rows of rules meet by a key
     starts_all: bool = False  # whether the shard that has all events starts first; it did not in older checkpoints
+    in_store: bool = False  # whether shards keep their state as objects, and not in Spark's state store
 
     def __str__(self) -> str:
         readers = counted(self.n_readers, "reader")
@@ -90,6 +91,8 @@ class StreamPlan:
 
         if not self.n_shards:
             return {}
+        if self.in_store:
+            return _REPEATABLE
         own = {_CHECK: str(not self.n_parts).lower(), "spark.sql.shuffle.partitions": str(self.n_shards)}
         return STATE_SETTINGS | _REPEATABLE | own
 
@@ -241,7 +244,7 @@ def make_frame(spark: SparkSession, options: SourceOptions) -> DataFrame:
     shards = ShardQuery(
         options.shards, order, context.episodes, listens=context.listens, name=context.stream_id,
         overflow=context.overflow, has_all=options.has_all, n_parts=options.n_parts, starts_all=options.starts_all,
-        threads=count_cores_of_one(spark.sparkContext),
+        threads=count_cores_of_one(spark.sparkContext), states=context.shard_states,
     )  # fmt: skip
     found = recognise_by_shard(read, shards)
     return match_by_part(found, shards) if shards.n_parts else found

@@ -15,6 +15,8 @@ every shard has the same clock.
 The rows of a data frame come without a plan: packing tasks name the partition of their events (*packed*), and the state
 notes when each partition last had some, by Spark's own time of the batch, which is the same when it is repeated.
 
+The state is Spark's, or, where the checkpoint is in a store, an object there (`stored_shards`).
+
 The recogniser of a shard stays alive in its worker process. The state carries a token, new with every batch: where the
 next batch of the shard comes to a process whose recogniser has that token, nothing is restored. *Not taken*: states by
 what has changed, since a batch touches most entities that pairs keep; states that are written less often, since Spark
@@ -35,7 +37,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import pyarrow as pa
 
@@ -51,6 +53,9 @@ from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.logs.several_logs import stream_of
 from wayeb_py.parallel.recovery.offset import STEPS_OF_SILENCE, silent_since
 from wayeb_py.parallel.recovery.snapshots import Epoch, Snapshot
+from wayeb_py.parallel.stream.stored_shards import stateless_stage
+from wayeb_py.parallel.stream.stored_shards.shard_states import BatchSpan, ShardStates
+from wayeb_py.parallel.stream.stored_shards.stored_state import StoredState
 from wayeb_py.parallel.stream.stream_recogniser import StreamRecogniser
 from wayeb_py.parallel.stream.task_result import TaskResult, time_of_task
 from wayeb_py.parallel.wire import parcel
@@ -80,6 +85,7 @@ STATE_SETTINGS = {
 STATE_DDL = "shards int, shard int, epoch string, heard binary, recogniser binary"
 ROUTE = "route"
 TOKEN = "token"  # in the epoch of a state: identifies the recogniser that has it
+_DEALT = "dealt"  # in the epoch of the first shard's state: whether the parts have a state of the same batch
 _SPOKE = "spoke"  # in the epoch of a state: when each partition of a data frame last had events
 ALIVE = 16  # recognisers that a worker process keeps
 _NEVER_S = Fraction(-(1 << 64))  # before any time: of a partition without events
@@ -116,6 +122,7 @@ class ShardQuery:
     n_parts: int = 0  # parts in which the rows of rules meet by a key (`part_operator`)
     starts_all: bool = False  # whether the last shard starts first, since it takes longest
     threads: int = 1  # of the shard that has all events, for which the others, and all tasks of a batch, wait
+    states: ShardStates | None = None  # where states are objects
 
     @property
     def step_ms(self) -> int:
@@ -123,8 +130,23 @@ class ShardQuery:
         return 0 if self.idle_s is None else max(1, int(self.idle_s * 1000) // STEPS_OF_SILENCE)
 
 
+class ShardState(Protocol):
+    """The state of a shard before a batch, and after it, as the columns of `STATE_DDL`."""
+
+    @property
+    def exists(self) -> bool: ...
+
+    @property
+    def get(self) -> tuple[Any, ...]: ...
+
+    def update(self, row: tuple[Any, ...]) -> None: ...
+
+
 def recognise_by_shard(events: DataFrame, shards: ShardQuery) -> DataFrame:
     """Parcels of events become parcels of detections or episodes, of rows set aside, and of counts."""
+    if shards.states is not None:
+        step_all = partial(_step_stored, shards, shards.states)
+        return stateless_stage.spread(events, shards.n_shards, step_all, last_first=shards.starts_all)
     from pyspark.sql import functions as sql
     from pyspark.sql.streaming.state import GroupStateTimeout
 
@@ -135,11 +157,7 @@ def recognise_by_shard(events: DataFrame, shards: ShardQuery) -> DataFrame:
 
     def step(_key: Any, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
         arrived = [Parcel(*row) for frame in frames for row in frame[parcel.SCHEMA.names].itertuples(index=False)]
-        if shards.overflow is None:
-            yield as_pandas(list(step_shard(shards, arrived, state)))
-            return
-        arrived = [shards.overflow.fetch(one, "events") for one in arrived]
-        yield as_pandas(list(shards.overflow.sort_out(step_shard(shards, arrived, state))))
+        yield as_pandas(list(_step_passing(shards, arrived, state)))
 
     return routed.groupBy(ROUTE).applyInPandasWithState(
         step,
@@ -150,6 +168,24 @@ def recognise_by_shard(events: DataFrame, shards: ShardQuery) -> DataFrame:
     )
 
 
+def _step_stored(shards: ShardQuery, states: ShardStates, arrived: list[Parcel]) -> Iterator[Parcel]:
+    """The detections of the shards of a task, each of which finds its state by where the batch begins."""
+    by_shard: dict[int, list[Parcel]] = {}
+    for one in arrived:
+        by_shard.setdefault(one.split, []).append(one)
+    for shard, own in sorted(by_shard.items()):
+        yield from _step_passing(shards, own, StoredState(states, shard, BatchSpan.from_json(_span(own))))
+
+
+def _step_passing(shards: ShardQuery, arrived: list[Parcel], state: ShardState) -> Iterator[Parcel]:
+    """As `step_shard`, where what is too large for Spark lies elsewhere."""
+    if shards.overflow is None:
+        yield from step_shard(shards, arrived, state)
+        return
+    arrived = [shards.overflow.fetch(one, "events") for one in arrived]
+    yield from shards.overflow.sort_out(step_shard(shards, arrived, state))
+
+
 @dataclass(frozen=True, slots=True)
 class PackedFrom:
     """The partition that a packing task reads, and the second in which each partition of the log last had events."""
@@ -158,17 +194,19 @@ class PackedFrom:
     partition: str = ""
     spoke_s: Mapping[str, int] = field(default_factory=dict)
     reached_s: Fraction | None = None  # the greatest time of its events, where shards have only some entities
+    span: BatchSpan | None = None  # where the batch begins and ends, where states are objects
 
 
 def epoch_parcel(shard: int, epoch: Epoch, clock_s: int = 0, packed: PackedFrom | None = None) -> Parcel:
     """Names the epoch that a batch ends in, when it was planned, and the partition of a packing task, for a shard."""
     packed = packed or PackedFrom()
     reached = None if packed.reached_s is None else str(packed.reached_s)
-    told = [epoch.to_json(), clock_s, packed.task, packed.partition, dict(packed.spoke_s), reached]
+    span = None if packed.span is None else packed.span.to_json()
+    told = [epoch.to_json(), clock_s, packed.task, packed.partition, dict(packed.spoke_s), reached, span]
     return Parcel("epoch", shard, 0, json.dumps(told).encode())
 
 
-def step_shard(shards: ShardQuery, arrived: list[Parcel], state: GroupState) -> Iterator[Parcel]:
+def step_shard(shards: ShardQuery, arrived: list[Parcel], state: ShardState) -> Iterator[Parcel]:
     """The detections of a shard in what has arrived; passes its state on after the last parcel."""
     began_s = SYSTEM.wall_s()
     before = state.get if state.exists else None
@@ -207,16 +245,19 @@ def step_shard(shards: ShardQuery, arrived: list[Parcel], state: GroupState) -> 
     for detections in recogniser.advance(was, now, clock_s):
         yield from result.take(detections)
     if dealer is not None:
-        yield from dealer.finish(now.version, was.version, ended=now.ended_at != was.ended_at)
+        span = _span(arrived)
+        if span is not None and not (before is not None and json.loads(before[2]).get(_DEALT)):
+            span = [None, span[1]]  # no rule met in parts before: they have no state
+        yield from dealer.finish(now.version, was.version, ended=now.ended_at != was.ended_at, span=span)
     after = recogniser.snapshot()
     yield from result.finish(state_bytes=len(after.saved), **time_of_task("shards", began_s))
     failpoints.reach("shard:state")
     token = secrets.token_hex(8)
-    kept = {TOKEN: token} | ({} if _told(arrived) else {_SPOKE: dict(spoke_s)})
+    kept = {TOKEN: token, _DEALT: dealer is not None} | ({} if _told(arrived) else {_SPOKE: dict(spoke_s)})
     epoch = json.dumps(now.to_json() | kept)
     state.update((shards.n_shards, shard, epoch, after.heard, after.saved))
     if shards.step_ms:
-        state.setTimeoutDuration(shards.step_ms)
+        cast("GroupState", state).setTimeoutDuration(shards.step_ms)
     _keep_alive(shards, shard, token, recogniser)
 
 
@@ -277,12 +318,13 @@ def _keep_alive(shards: ShardQuery, shard: int, token: str, recogniser: StreamRe
 # What a batch brings.
 
 
-def _epoch(shards: ShardQuery, arrived: list[Parcel], was: Epoch, state: GroupState) -> tuple[Epoch, int]:
+def _epoch(shards: ShardQuery, arrived: list[Parcel], was: Epoch, state: ShardState) -> tuple[Epoch, int]:
     """The epoch that a batch ends in and when it was planned: as the plan says, or by Spark's clock of the batch."""
     told = _told(arrived)
     if told:
         return max((Epoch.from_json(epoch), clock_s) for epoch, clock_s, *_ in told)
-    now_s = state.getCurrentProcessingTimeMs() / 1000  # the same whenever the batch is repeated
+    # The same whenever the batch is repeated. States that are not Spark's come with a plan.
+    now_s = cast("GroupState", state).getCurrentProcessingTimeMs() / 1000
     if shards.idle_s is None:
         return was, int(now_s)
     return Epoch(tick=max(was.tick, silent_since(now_s, shards.idle_s))), int(now_s)
@@ -364,7 +406,7 @@ def _in_parts(
     if not patterns.clocked and not has_several(patterns):
         yield None, None, events, None
         return
-    told = {task: (partition, reached) for _, _, task, partition, _, reached in _told(arrived)}
+    told = {task: (partition, reached) for _, _, task, partition, _, reached, _ in _told(arrived)}
     told |= {task: (partition, None) for task, partition in _packed(arrived).items()}
     by_task = any(reached is not None for _, reached in told.values())
     found: dict[tuple[str, int], list[Parcel]] = {
@@ -381,6 +423,11 @@ def _in_parts(
             some,
             None if reached is None else Fraction(reached),
         )
+
+
+def _span(arrived: list[Parcel]) -> Any:
+    """Where the batch begins and ends, as JSON; None where states are Spark's."""
+    return next((span for *_, span in _told(arrived)), None)
 
 
 def _told(arrived: list[Parcel]) -> list[Any]:

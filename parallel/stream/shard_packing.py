@@ -81,7 +81,8 @@ def pack_range(
     failpoints.reach("read:begin")
     began_s = SYSTEM.wall_s()
     offsets, version = spec.offsets, context.version(spec.after.version)
-    stream = context.log.stream_of(offsets.partition)
+    log = context.tasks_log
+    stream = log.stream_of(offsets.partition)
     wanted = version.wanted(0, stream)
     parts = version.groups[0].by_stream
     name = stream or next(iter(parts))
@@ -92,7 +93,7 @@ def pack_range(
     packer = ShardPacker(parts[name].stream, spec.split, n_shards, has_all, columns=columns)
     tally = Tally()
     aside = bytearray()
-    with ReadAhead(context.log.read(offsets, wanted, version.schema_of(0, stream))) as blocks:
+    with ReadAhead(log.read(offsets, wanted, version.schema_of(0, stream))) as blocks:
         for block in blocks:
             count_block(tally, block)
             for row in block.aside:
@@ -105,7 +106,7 @@ def pack_range(
     for parcel in packer.finish():
         failpoints.reach("read:yield")
         yield parcel
-    packed = PackedFrom(spec.split, offsets.partition, spec.spoke_s, packer.reached_s)
+    packed = PackedFrom(spec.split, offsets.partition, spec.spoke_s, packer.reached_s, spec.span)
     for shard in range(n_shards):
         yield epoch_parcel(shard, spec.after, spec.planned_s[1], packed)
     if aside:

@@ -34,6 +34,7 @@ from wayeb_py.parallel.recovery.run_objects import SharedFiles
 from wayeb_py.parallel.recovery.snapshots import Epoch, SnapshotPoint
 from wayeb_py.parallel.recovery.spark_log import SparkLog
 from wayeb_py.parallel.stream.shard_packing import cut_ranges, pack_range
+from wayeb_py.parallel.stream.stored_shards.shard_states import BatchEnd, BatchSpan
 from wayeb_py.parallel.stream.task import StreamContext, TaskSpec, recognise_range
 from wayeb_py.parallel.wire.parcel import DDL, to_batch
 
@@ -173,8 +174,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         whole = before.ranges(after, self._options.origin)
         pieces = cut_ranges([one for one in whole if one.start < one.end], self._options.readers) or whole[:1]
         planned_s = before.clock_s, after.clock_s
+        is_first = before == Offset(self._options.origin, Epoch())
+        span = BatchSpan(None if is_first else BatchEnd.of(before), BatchEnd.of(after))
         return [
-            _Task(TaskSpec(piece, 0, n, 0, before.epoch, after.epoch, planned_s, after.spoke_s))
+            _Task(TaskSpec(piece, 0, n, 0, before.epoch, after.epoch, planned_s, after.spoke_s, span))
             for n, piece in enumerate(pieces)
         ]
 
@@ -184,9 +187,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         done = Offset.from_json(end)
         context = self._options.context
         SparkLog(context.folder / "spark").sync_commits()  # batches whose states are cleared away cannot be repeated
-        points = {partition: SnapshotPoint(done.epoch, offset) for partition, offset in done.at.items()}
-        groups = range(context.n_groups(done.epoch.version))
-        context.snapshots.collect_all((group, *point) for group in groups for point in points.items())
+        if not self._options.shards:
+            points = {partition: SnapshotPoint(done.epoch, offset) for partition, offset in done.at.items()}
+            groups = range(context.n_groups(done.epoch.version))
+            context.snapshots.collect_all((group, *point) for group in groups for point in points.items())
+        elif context.shard_states is not None:
+            splits = range(self._options.shards + self._options.n_parts)
+            context.shard_states.collect(splits, SnapshotPoint.of_all(done.epoch, done.at))
         context.log.forget(done.at)
 
     # In the executors.

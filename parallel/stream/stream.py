@@ -11,13 +11,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from wayeb_py.clock import SYSTEM
-from wayeb_py.dsl.wording import counted
 from wayeb_py.engine.priority_levels.validity import Validity
 from wayeb_py.errors import DataError, WayebError
 from wayeb_py.files.output.set_aside import BadLimit
@@ -41,7 +40,6 @@ from wayeb_py.parallel.stream.gather import gather, marked
 from wayeb_py.parallel.stream.plan import Asked, StreamPlan, describe_places, make_frame, plan_stream
 from wayeb_py.parallel.stream.source import SourceOptions
 from wayeb_py.parallel.stream.task import StreamContext
-from wayeb_py.parallel.wire.event_schemas import has_several
 from wayeb_py.parallel.wire.output_schema import output_schema, refuse_no_stream, refuse_service, written_schema
 from wayeb_py.parallel.wire.overflow import Overflow, bytes_passed_by_readers
 from wayeb_py.patterns import Patterns
@@ -111,6 +109,7 @@ def stream(
         schema = opened.find_types(lambda before: find_schema(before, patterns, log, once, stop, say), once)
         if schema is None:
             return summary
+        before = StreamPlan.from_json(manifest.spread) if manifest.spread else None
         plan = plan_stream(
             scheme,
             patterns,
@@ -118,10 +117,9 @@ def stream(
             schema,
             workers=workers,
             source_parallelism=source_parallelism,
-            before=StreamPlan.from_json(manifest.spread) if manifest.spread else None,
+            before=before,
         )
-        if checkpoint.is_copy and is_apart:
-            _refuse_state_apart(plan, patterns, checkpoint.name)
+        plan = replace(plan, in_store=_has_stored_shards(plan, before, checkpoint, is_apart))
         say(str(plan))
         places = describe_places(plan, patterns, schema)
         if places:
@@ -130,10 +128,10 @@ def stream(
         ledger.begin(manifest.to_json(), entries)
         context = StreamContext(
             log, checkpoint.folder, episodes, idle_s is not None, manifest.stream_id, no_pickle,
-            checkpoint.share(is_apart),
+            checkpoint.share(is_apart or plan.in_store), is_apart,
         )  # fmt: skip
-        if context.objects is not None:
-            log.with_files_in(context.objects.journals)  # which a log refuses that executors cannot read
+        if context.seen_by_tasks is not None:
+            log.with_files_in(context.seen_by_tasks.journals)  # which a log refuses that executors cannot read
         ends = final and (once or log.ends() is not None)
         gauge = gauge_of(log, checkpoint.folder, capacity or Capacity(events=max_rows))
         options = SourceOptions(
@@ -182,19 +180,23 @@ def stream(
 
 
 # Before the first batch.
-def _refuse_state_apart(plan: StreamPlan, patterns: Patterns, checkpoint: str) -> None:
-    """Raises DataError where shards have state: Spark's state store writes it to a file system of its executors."""
-    if not plan.n_shards:
-        return
-    why = f"`{patterns.clocked[0]}` looks at more than one entity's events" if patterns.clocked else plan.why
-    choice = "" if patterns.clocked or has_several(patterns) else "begin it with --scheme source or pattern, "
-    raise DataError(
-        f"shards keep their state in Spark's state store, which needs a folder that all executors share, and this "
-        f"checkpoint is in a store; the stream has {counted(plan.n_shards, 'shard')}, {why}",
-        checkpoint,
-        hint=f"{choice}name a checkpoint in a folder that the machines share, or run the stream on one machine: "
-        "--master 'local[8]', or --engine local",
-    )
+def _has_stored_shards(plan: StreamPlan, before: StreamPlan | None, checkpoint: Checkpoint, is_apart: bool) -> bool:
+    """Whether the stream has shards whose states are objects: in a store they are, on one machine as on a cluster.
+
+    DataError on a cluster where a development version has begun the checkpoint, with Spark's state store in the copy.
+    """
+    if not plan.n_shards or not checkpoint.is_copy:
+        return False
+    if before is None or before.in_store:
+        return True
+    if is_apart:
+        raise DataError(
+            "this checkpoint was begun with its shards in Spark's state store, which lies in a folder of one machine: "
+            "tasks on others do not find it",
+            checkpoint.name,
+            hint="go on with one machine (--master 'local[8]'), or begin anew: --restart beginning, or --restart now",
+        )
+    return False
 
 
 # Batch by batch.

@@ -28,6 +28,7 @@ from wayeb_py.parallel.recovery.run_objects import RunObjects, SharedFiles
 from wayeb_py.parallel.recovery.snapshots import Epoch, Snapshot, SnapshotChain, SnapshotPoint, Snapshots
 from wayeb_py.parallel.stream.buffer import ReadAhead
 from wayeb_py.parallel.stream.snapshot_policy import SnapshotKeeper
+from wayeb_py.parallel.stream.stored_shards.shard_states import BatchSpan, ShardStates
 from wayeb_py.parallel.stream.task_result import TaskResult, time_of_task
 from wayeb_py.parallel.wire.overflow import Overflow
 from wayeb_py.parallel.wire.parcel import Parcel
@@ -40,15 +41,22 @@ ALIVE = 16  # recognisers that a worker process keeps
 
 @dataclass(frozen=True, slots=True)
 class StreamContext:
-    """What all tasks of a running stream share with its driver: by the checkpoint's folder, or by objects."""
+    """What all tasks of a running stream share with its driver: by the checkpoint's folder, or by objects. States are
+    objects where there are any; all else is, where tasks are `apart` and do not see the folder."""
 
     log: Log
-    folder: Path  # the checkpoint's folder; executors see it unless there are objects
+    folder: Path  # the checkpoint's folder; executors see it unless they are apart
     episodes: bool
     listens: bool  # whether the state holds the second of each entity's last event
     stream_id: str = ""  # distinguishes a stream from an older one in the folder, which processes may still remember
     no_pickle: bool = False  # whether functions in the checkpoint are refused
     objects: RunObjects | None = None
+    is_apart: bool = False  # whether tasks run on other machines
+
+    @property
+    def seen_by_tasks(self) -> RunObjects | None:
+        """The objects in which tasks find what they do not see in the folder; None where they see that."""
+        return self.objects if self.is_apart else None
 
     @property
     def snapshots(self) -> Snapshots:
@@ -57,18 +65,23 @@ class StreamContext:
         return Snapshots(self.folder / "snapshots", self.stream_id)
 
     @property
+    def shard_states(self) -> ShardStates | None:
+        """Where shards keep their states; None: in Spark's state store."""
+        return None if self.objects is None else ShardStates(self.objects.snapshot_files, self.stream_id)
+
+    @property
     def overflow(self) -> Overflow:
-        return Overflow(self.folder if self.objects is None else self.objects.own)
+        return Overflow(self.folder if self.seen_by_tasks is None else self.seen_by_tasks.own)
 
     # In the executors.
 
     @property
     def tasks_log(self) -> Log:
         """The log as a task reads it."""
-        return self.log if self.objects is None else self.log.with_files_in(self.objects.journals)
+        return self.log if self.seen_by_tasks is None else self.log.with_files_in(self.seen_by_tasks.journals)
 
     def version(self, number: int) -> PatternVersion:
-        folder = self.folder / "eras" if self.objects is None else self.objects.versions
+        folder = self.folder / "eras" if self.seen_by_tasks is None else self.seen_by_tasks.versions
         return load_version(folder, number, self.stream_id, self.no_pickle)
 
     # In the driver and its planner.
@@ -79,10 +92,10 @@ class StreamContext:
 
     def put_for_tasks(self, shared: SharedFiles, *versions: int) -> None:
         """Puts what the tasks of a batch read besides states, if they do not see the folder."""
-        if self.objects is not None:
-            shared.put(self.log.files, self.objects.journals)
+        if self.seen_by_tasks is not None:
+            shared.put(self.log.files, self.seen_by_tasks.journals)
             for number in sorted(set(versions)):
-                shared.put(version_files(self.folder / "eras", number), self.objects.versions)
+                shared.put(version_files(self.folder / "eras", number), self.seen_by_tasks.versions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +110,7 @@ class TaskSpec:
     after: Epoch
     planned_s: tuple[int, int] = (0, 0)  # by the wall clock: the previous batch, and this one
     spoke_s: Mapping[str, int] = field(default_factory=dict)  # by the wall clock: when each partition last had events
+    span: BatchSpan | None = None  # where the whole batch begins and ends, where shards keep their state by that
 
 
 _Name = tuple[Location, str, int, str]  # a place, a stream, a group, a partition

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from wayeb_py.engine.rules.operator import RuleOperator
 from wayeb_py.engine.rules.row_batches import RowBatch
@@ -22,23 +23,26 @@ GATHERED_ROWS = 1 << 18  # rows that a shard gathers before it packs them
 @dataclass(frozen=True, slots=True)
 class Told:
     """What the first shard tells all parts of a batch: the version of the patterns, that of the batch before, the time
-    that the clock has passed, and how far each stream reached where the input has ended."""
+    that the clock has passed, how far each stream reached where the input has ended, and the batch that they have their
+    states by, where these are objects."""
 
     version: int
     before: int
     passed_s: Fraction | None
     ended_s: Mapping[str, Fraction] | None = None
+    span: Sequence[Any] | None = None  # as JSON
 
     def to_json(self) -> bytes:
         ended = None if self.ended_s is None else {name: str(time_s) for name, time_s in self.ended_s.items()}
         passed = None if self.passed_s is None else str(self.passed_s)
-        return json.dumps([self.version, self.before, passed, ended]).encode()
+        return json.dumps([self.version, self.before, passed, ended, self.span]).encode()
 
     @classmethod
     def from_json(cls, payload: bytes) -> Told:
-        version, before, passed_s, ended = json.loads(payload)
+        version, before, passed, ended, span = json.loads(payload)
+        passed_s = None if passed is None else Fraction(passed)
         reached_s = None if ended is None else {name: Fraction(time_s) for name, time_s in ended.items()}
-        return cls(version, before, None if passed_s is None else Fraction(passed_s), reached_s)
+        return cls(version, before, passed_s, reached_s, span)
 
 
 class RowDealer:
@@ -64,12 +68,14 @@ class RowDealer:
         if self._n_rows >= GATHERED_ROWS:
             yield from self._pack()
 
-    def finish(self, version: int, before: int, *, ended: bool) -> Iterator[Parcel]:
+    def finish(
+        self, version: int, before: int, *, ended: bool, span: Sequence[Any] | None = None
+    ) -> Iterator[Parcel]:
         """The parcels of the rows that remain; the first shard says how far the clock is."""
         yield from self.deal()
         yield from self._pack()
         if self._shard == 0:
-            told = Told(version, before, self._rules.passed_s, self._rules.reached_s if ended else None)
+            told = Told(version, before, self._rules.passed_s, self._rules.reached_s if ended else None, span)
             for part in range(self._n_parts):
                 yield Parcel("reached", self._n_shards + part, 0, told.to_json())
 

@@ -1,5 +1,8 @@
 """Spark's loop of micro-batches in this process, with the files that it writes: enough of a session for `stream`.
 
+Shards that keep their state in a store run too, if a test takes `small_stages`: a shuffle keeps no order, some tasks
+run twice, and some in a process that remembers nothing.
+
 So a stream is driven as a whole, its checkpoint damaged or its power cut at any place, in milliseconds. It follows
 `MicroBatchExecution`: offsets before a batch, the source's commit of the batch before, the batch, its commit; files
 appear by renaming, with Hadoop's checksums beside them, and nothing is ever forced to the disk. Where Spark cannot read
@@ -9,6 +12,7 @@ one of its files it fails, and so does this. `stream/test_on_spark.py` has Spark
 from __future__ import annotations
 
 import json
+import random
 import struct
 import uuid
 import zlib
@@ -20,10 +24,14 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
+import pytest
 
+from wayeb_py.parallel.stream import part_operator, shard_operator
 from wayeb_py.parallel.stream import task as stream_task
 from wayeb_py.parallel.stream.source import SourceOptions, StreamReader
-from wayeb_py.parallel.wire.parcel import SCHEMA
+from wayeb_py.parallel.stream.stored_shards import stateless_stage, stored_state
+from wayeb_py.parallel.stream.stored_shards.stateless_stage import Step
+from wayeb_py.parallel.wire.parcel import SCHEMA, Parcel, from_batch, to_batch
 
 
 class SmallSpark:
@@ -36,7 +44,9 @@ class SmallSpark:
         self.conf = SimpleNamespace(set=lambda name, value: None)
         self.dataSource = SimpleNamespace(register=lambda source: None)
         self.readStream = self
-        self.sparkContext = SimpleNamespace(master=master)
+        conf = SimpleNamespace(getAll=list)
+        self.sparkContext = SimpleNamespace(master=master, getConf=lambda: conf, defaultParallelism=1)
+        self.stages: list[tuple[int, Step]] = []
         self._options: dict[str, str] = {}
         self._take: Callable[[Any, int], None] | None = None
 
@@ -64,14 +74,14 @@ class SmallSpark:
 
     def start(self) -> _Query:
         assert self._take is not None
-        stream_task._alive.clear()  # a process that has just started remembers nothing
+        _forget()  # a process that has just started remembers nothing
         options = SourceOptions.decode(self._options["source"])
         is_apart = not self.sparkContext.master.startswith("local")
         readers = StreamReader(options), StreamReader(_elsewhere(options) if is_apart else options)
         folder = Path(unquote(urlparse(self._options["checkpointLocation"]).path))
         query = _Query()
         try:
-            _run(*readers, folder, self._take)
+            _run(*readers, folder, self._take, Stages(self.stages))
         except Exception as error:
             query.failure = error
         return query
@@ -103,11 +113,62 @@ def _elsewhere(options: SourceOptions) -> SourceOptions:
     """The options as an executor on another machine has them: paths of the driver's checkpoint lead nowhere."""
     nowhere = Path("/nowhere")
     log: Any = SourceOptions.decode(options.encode()).context.log
-    log.journal = nowhere / log.journal.name
+    for one in getattr(log, "logs", [log]):
+        one.journal = nowhere / one.journal.name
     return replace(options, context=replace(options.context, log=log, folder=nowhere))
 
 
-def _run(reader: StreamReader, executor: StreamReader, folder: Path, take: Callable[[Any, int], None]) -> None:
+def _forget() -> None:
+    stream_task._alive.clear()
+    shard_operator._alive.clear()
+    part_operator._alive.clear()
+    stored_state._put.clear()
+
+
+def small_stages(patch: pytest.MonkeyPatch) -> None:
+    """Lets shards run that keep their state in a store."""
+
+    def spread(frame: SmallSpark, n_tasks: int, step: Step, *, last_first: bool = False) -> SmallSpark:
+        frame.stages.append((n_tasks, step))
+        return frame
+
+    patch.setattr(stateless_stage, "spread", spread)
+
+
+class Stages:
+    """The stages after the source."""
+
+    def __init__(self, stages: list[tuple[int, Step]]) -> None:
+        self._stages, self._dice = stages, random.Random(len(stages))
+
+    def take(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What the last stage makes of what the tasks of the source give."""
+        if not self._stages:
+            yield from batches
+            return
+        parcels = [parcel for batch in batches for parcel in from_batch(batch)]
+        for n_tasks, step in self._stages:
+            found: list[Parcel] = []
+            for task in range(n_tasks):
+                own = [one for one in parcels if one.split % n_tasks == task]
+                found += self._run(step, own) if own else []
+            parcels = found
+        yield to_batch(parcels)
+
+    def _run(self, step: Step, arrived: list[Parcel]) -> list[Parcel]:
+        """A task, after others that were lost or are not needed."""
+        found: list[Parcel] = []
+        for _ in range(self._dice.choice((1, 1, 2))):
+            if self._dice.random() < 0.4:
+                _forget()
+            self._dice.shuffle(arrived)
+            found = list(step(list(arrived)))
+        return found
+
+
+def _run(
+    reader: StreamReader, executor: StreamReader, folder: Path, take: Callable[[Any, int], None], stages: Stages
+) -> None:
     if not (folder / "metadata").exists():
         _put(folder / "metadata", json.dumps({"id": str(uuid.uuid4())}))
     json.loads(_get(folder / "metadata"))["id"]
@@ -125,7 +186,7 @@ def _run(reader: StreamReader, executor: StreamReader, folder: Path, take: Calla
             if number:
                 reader.commit(_offset(folder, number - 1))
         tasks = reader.partitions(start, end)
-        take(_Parcels(batch for task in tasks for batch in executor.read(task)), number)
+        take(_Parcels(stages.take(batch for task in tasks for batch in executor.read(task))), number)
         path = folder / "commits" / str(number)
         assert not path.exists(), "Spark takes it for another query that is running"
         _put(path, 'v1\n{"nextBatchWatermarkMs":0}')

@@ -141,7 +141,7 @@ class Packed:
 
     def step(self, number: int) -> list[Parcel]:
         """What a shard finds."""
-        return list(step_shard(self.query, self.shard(number), NoState()))  # type: ignore[arg-type]
+        return list(step_shard(self.query, self.shard(number), NoState()))
 
     def n_bytes(self, number: int) -> int:
         return sum(len(one.payload) for one in self.shard(number))
@@ -171,7 +171,7 @@ def measure_several(bench: Bench, patterns: Patterns, n_reports: int) -> Several
     n_first = sum(one.num_rows for one in batches) / last  # entities are many: shards are alike
     found = [one for shard in range(last) for one in spread.step(shard)]
     parts = [[one for one in found if one.split == last + 1 + part] for part in range(last)]
-    part_s = bench.cpu_s(lambda: [list(match(spread.query, own, NoState())) for own in parts])  # type: ignore[arg-type]
+    part_s = bench.cpu_s(lambda: [list(match(spread.query, own, NoState())) for own in parts])
     has_all = bool(columns_of_all(patterns, next(iter(patterns.by_stream)), spread_moved(patterns, batches)))
     return SeveralCosts(
         read_s=bench.cpu_s(read_all, reader) / n,

@@ -47,9 +47,6 @@ from wayeb_py.parallel.wire.parcel import Parcel
 CLUSTER = "spark://host:7077"
 EVENTS = make_events(800)
 BATCH = 60
-PAIRS = """stream s { key id time ts in s position x, y }
-pattern Near for each pair a, b in s within 1 km fresh 10 min := (distance(a, b) < 100 m)
-"""
 
 
 class Killed(BaseException):
@@ -301,22 +298,6 @@ def test_runs_that_a_later_one_does_not_go_on_from_leave_nothing(store: StorePat
     clear_before(store, "000003-a", RunObjects(store, "000003-a", (earlier,)))
     left = sorted(str(path.key.relative_to(store.key)) for path, _ in store.below())
     assert left == [f"runs/{name}/snapshots/0/0-0-0-10.state" for name in ("000002-a", "000003-a", "000003-b")]
-
-
-@pytest.mark.parametrize(
-    ("patterns", "remedy"),
-    [(PAIRS, "hint: name a checkpoint in a folder"), (PATTERNS, "hint: begin it with --scheme source or pattern,")],
-    ids=["pairs", "by entity"],
-)
-def test_shards_are_refused_since_their_state_needs_a_shared_folder(
-    store: StorePath, tmp_path: Path, patterns: str, remedy: str
-) -> None:
-    events = EVENTS.append_column("x", pa.array([0.0] * len(EVENTS))).append_column("y", pa.array([0.0] * len(EVENTS)))
-    add_file(events, tmp_path / "in", "a")
-    with pytest.raises(DataError, match="state in Spark's state store, which needs a folder that all") as raised:
-        run(store, tmp_path / "in", tmp_path / "one", patterns=patterns, scheme="partition", workers=2)
-    assert remedy in str(raised.value)
-    assert "--master 'local[8]'" in str(raised.value)
 
 
 def test_a_table_is_read_by_its_journal_in_the_store(

@@ -199,7 +199,7 @@ def test_a_stream_on_spark_goes_on_from_a_store(
             aside = store / "out" / "_aside"
             stream(
                 spark, wayeb_py.compile(PATTERNS), log, StoreSink(store / "out"), checkpoint, once=True,
-                final=machine == "two", max_rows=200, aside=aside, scheme="partition", workers=1,
+                final=machine == "two", max_rows=200, aside=aside, scheme="source",
             )  # fmt: skip
         for path in late:
             path.rename(source / path.name)

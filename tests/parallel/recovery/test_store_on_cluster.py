@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from tests.parallel.car_events import add_file, make_events
+from tests.parallel.car_events import PATTERNS, add_file, make_events
 from tests.parallel.killing import BatchRun, Streaming, Traps, streaming, write_settings
 from tests.parallel.recovery.test_run_objects import found_in, killed, run
 from tests.parallel.spark_cluster import Cluster, running_cluster
@@ -50,9 +51,12 @@ class Machines:
     """A cluster, and a new machine for each driver."""
 
     def __init__(
-        self, folder: Path, bucket: StorePath, cluster: Cluster, traps: Traps, settings: dict[str, str]
-    ) -> None:
+        self, folder: Path, bucket: StorePath, cluster: Cluster, traps: Traps, settings: dict[str, str],
+        patterns: str = PATTERNS, words: Sequence[str] = (),
+    ) -> None:  # fmt: skip
         self.folder, self.bucket, self.cluster, self.traps, self.settings = folder, bucket, cluster, traps, settings
+        self.patterns = patterns
+        self.words = list(words) or ["--source", str(folder / "events"), "--scheme", "source", "--max-events", "150"]
         self.n_drivers = 0
 
     @property
@@ -63,10 +67,11 @@ class Machines:
     @contextmanager
     def driver(self, *options: str) -> Iterator[Streaming]:
         self.n_drivers += 1
-        words = ["--source", str(self.folder / "events"), "--checkpoint", f"{self.bucket}/checkpoint", "--once"]
-        words += ["--master", self.cluster.url, "--scheme", "source", "--max-events", "150", *options]
+        words = ["--checkpoint", f"{self.bucket}/checkpoint", "--once", "--master", self.cluster.url, *self.words]
         environment = self.settings | {"WAYEB_CACHE": str(self.work)}
-        with streaming(self.folder, *words, environment=environment, out=f"{self.bucket}/out") as running:
+        with streaming(
+            self.folder, *words, *options, environment=environment, out=f"{self.bucket}/out", patterns=self.patterns
+        ) as running:
             yield running
 
     def kill(self, place: str, who: str) -> None:
@@ -85,13 +90,15 @@ class Machines:
 
 
 @contextmanager
-def machines(folder: Path, bucket: StorePath, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machines]:
+def machines(
+    folder: Path, bucket: StorePath, monkeypatch: pytest.MonkeyPatch, n_workers: int = 1, **options: Any
+) -> Iterator[Machines]:
     traps = Traps(folder / "traps")
     monkeypatch.setenv("WAYEB_FAILPOINTS", str(traps.folder))  # executors have the environment of the cluster's workers
     monkeypatch.setenv("WAYEB_CACHE", str(folder / "of-executors"))
-    settings = write_settings(folder / "conf", {"spark.cores.max": "1"})  # two drivers find a place
-    with running_cluster(folder, cores=2) as cluster:
-        yield Machines(folder, bucket, cluster, traps, settings)
+    settings = write_settings(folder / "conf", {"spark.cores.max": str(n_workers)})  # two drivers find a place
+    with running_cluster(folder, n_workers, cores=2 if n_workers == 1 else 1) as cluster:
+        yield Machines(folder, bucket, cluster, traps, settings, **options)
 
 
 def assert_everything_is_found_once(there: Machines, events: pa.Table) -> None:

@@ -214,7 +214,7 @@ class Shard:
             self.step([one for one in parcels if one.split == shard], shard)
 
     def step(self, parcels: list[Parcel], shard: int = 0) -> None:
-        for parcel in step_shard(self.query, parcels, self.states[shard]):  # type: ignore[arg-type]
+        for parcel in step_shard(self.query, parcels, self.states[shard]):
             if parcel.kind == "detections":
                 self.rows += unpack(parcel.payload).to_pylist()
             elif parcel.kind == "aside":

@@ -69,7 +69,7 @@ class Frame:
     def step(self, parcels: list[Parcel], now_s: int) -> None:
         _alive.clear()
         self.state.now_ms = now_s * 1000
-        for parcel in step_shard(self.query, parcels, self.state):  # type: ignore[arg-type]
+        for parcel in step_shard(self.query, parcels, self.state):
             if parcel.kind == "detections":
                 self.rows += unpack(parcel.payload).to_pylist()
 

@@ -160,7 +160,7 @@ class Shard:
     def step(self, parcels: list[Parcel], shard: int = 0) -> None:
         if self.dice.random() < 0.5:
             shard_operator._alive.clear()
-        for parcel in step_shard(self.query, parcels, self.states[shard]):  # type: ignore[arg-type]
+        for parcel in step_shard(self.query, parcels, self.states[shard]):
             if parcel.kind in ("detections", "episodes"):
                 self.rows += unpack(parcel.payload).to_pylist()
             elif parcel.kind == "aside":

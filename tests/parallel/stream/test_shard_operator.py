@@ -124,14 +124,14 @@ def test_what_is_no_event_passes_a_shard_unchanged(steady: tuple[Patterns, pa.Ta
     patterns, events = steady
     shards = ShardQuery(1, lambda version: ShardPatterns(patterns, events.schema), episodes=False)
     passing = [Parcel("aside", 0, 4, b"bad\n"), Parcel("counts", 0, 2, b"{}")]
-    assert list(step_shard(shards, passing, KeptState()))[:2] == passing[::-1]  # type: ignore[arg-type]
+    assert list(step_shard(shards, passing, KeptState()))[:2] == passing[::-1]
 
 
 def test_detections_are_named_by_themselves_wherever_they_are_found(steady: tuple[Patterns, pa.Table]) -> None:
     patterns, events = steady
     state = KeptState()
     shards = ShardQuery(1, lambda version: ShardPatterns(patterns, events.schema), episodes=False)
-    parcels = step_shard(shards, [*pack(events), epoch_parcel(0, Epoch(ended_at=3))], state)  # type: ignore[arg-type]
+    parcels = step_shard(shards, [*pack(events), epoch_parcel(0, Epoch(ended_at=3))], state)
     found = pa.concat_tables([unpack(parcel.payload) for parcel in parcels if parcel.kind == "detections"])
     recogniser = Recogniser(patterns)
     recogniser.feed(events)

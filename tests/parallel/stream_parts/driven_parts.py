@@ -82,7 +82,7 @@ class DrivenParts:
         found: list[Parcel] = []
         for shard in range(self.n_shards):
             self._forget()
-            found += step_shard(self.query, [one for one in parcels if one.split == shard], self.states[shard])  # type: ignore[arg-type]
+            found += step_shard(self.query, [one for one in parcels if one.split == shard], self.states[shard])
         self.dice.shuffle(found)
         self.tables = []
         for split in range(self.n_shards, self.n_shards + self.n_parts):
@@ -91,7 +91,7 @@ class DrivenParts:
                 unpack(one.payload).num_rows for one in own if one.kind == "rows"
             )
             self._forget()
-            for parcel in match(self.query, own, self.states[split]):  # type: ignore[arg-type]
+            for parcel in match(self.query, own, self.states[split]):
                 self._found(parcel)
         for parcel in found:
             if parcel.split < self.n_shards:
