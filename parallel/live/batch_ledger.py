@@ -48,6 +48,11 @@ class KnownBatches:
     n_damaged: int = 0
 
     @property
+    def is_empty(self) -> bool:
+        """Whether there is no ledger, or nothing in it."""
+        return self.manifest is None and not (self.planned or self.begun or self.done or self.n_damaged)
+
+    @property
     def last_done(self) -> int:
         return max(self.done, default=-1)
 

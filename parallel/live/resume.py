@@ -252,6 +252,9 @@ def check_ends(
     """Checks the source and puts away what the output has of batches that nothing knows of; DataError where the stream
     cannot continue."""
     stream_id = manifest.stream_id
+    if known.is_empty and not any((folder / "snapshots").glob("*")):  # killed before it began its ledger
+        put_away_later(sink, aside, stream_id, -1, say)
+        return
     if known.manifest is None or known.manifest.get("stream_id") != stream_id:
         raise DataError("the ledger of the batches is gone, or of another stream", str(folder), hint=CHOICE)
     if known.n_damaged:

@@ -23,6 +23,8 @@ Kind = Literal["stdin", "tcp", "unix", "udp", "mqtt"]
 Form = Literal["ndjson", "csv", "nmea"]
 _SCHEME = re.compile(r"(?:nmea\+)?(?:tcp|udp|unix|mqtt):")
 _FORMS: tuple[Form, ...] = ("ndjson", "csv", "nmea")
+_OPTIONS = {"tcp": {"format", "connect", "ack"}, "unix": {"format", "connect", "ack"}, "udp": {"format", "ack"},
+            "mqtt": {"format"}}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +46,25 @@ class Address:
 
 def is_address(text: str) -> bool:
     """Whether a source is received and not read."""
-    return text == "-" or _SCHEME.match(text) is not None
+    return text == "-" or text.startswith("-?") or _SCHEME.match(text) is not None
 
 
 def parse_address(text: str) -> Address:
     """The parts of an address; DataError where it is none."""
     if text == "-" or text.startswith("-?"):
-        return Address("-", "stdin", _form(text, parse_qs(text[2:], keep_blank_values=True), "ndjson"))
+        options = _options(text, text[2:], {"format"})
+        return Address(text, "stdin", _form(text, options, "ndjson"))
     scheme = text.split(":", 1)[0]
     prefix, _, kind = scheme.rpartition("+")
     if kind not in ("tcp", "udp", "unix", "mqtt") or prefix not in ("", "nmea"):
         raise _no_address(text)
-    parts = urlsplit(text)
-    options = parse_qs(parts.query, keep_blank_values=True)
-    unknown = set(options) - {"format", "connect", "ack", "qos", "user", "client"}
-    if unknown:
+    parts = urlsplit(text.replace("#", "%23"))  # `ships/#` is a filter of topics, and no place in a page
+    options = _options(text, parts.query, _OPTIONS[kind])
+    if "@" in parts.netloc:
         raise DataError(
-            f"`{sorted(unknown)[0]}` is no option of a source", text, hint="there are format, connect and ack"
-        )
+            "a user in an address would go nowhere: nothing here logs in", text,
+            hint="leave it out, and let the other end admit this machine",
+        )  # fmt: skip
     form = _form(text, options, "nmea" if prefix else "ndjson")
     if kind == "unix":
         return Address(text, "unix", form, path=unquote(parts.path), connects="connect" in options,
@@ -88,6 +91,17 @@ def port_of(parts: SplitResult, text: str) -> int | None:
         written = parts.netloc.rpartition(":")[2]
         what = f"the port {written} is too large" if written.isdecimal() else f"`{written}` is no port"
         raise DataError(what, text, hint="a port is a number from 0 to 65535") from None
+
+
+def _options(text: str, query: str, known: set[str]) -> dict[str, list[str]]:
+    """The options after the question mark; DataError where one means nothing there."""
+    options = parse_qs(query, keep_blank_values=True)
+    unknown = sorted(set(options) - known)
+    if unknown:
+        raise DataError(
+            f"`{unknown[0]}` is no option of such an address", text, hint=f"there is {' and '.join(sorted(known))}"
+        )
+    return options
 
 
 def _form(text: str, options: dict[str, list[str]], by_default: Form) -> Form:

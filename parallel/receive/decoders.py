@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.files.discover import EventFile
+from wayeb_py.files.formats.block import AsideRow
 from wayeb_py.parallel.receive.received_buffer import Note, Record, fault
 from wayeb_py.providers.nmea import SentenceReader, Vessel
 
@@ -31,6 +32,10 @@ class Decoder(Protocol):
         """The records of several lines."""
         return [record for line in lines for record in self.decode(line)]
 
+    def end(self) -> list[Record]:
+        """What earlier lines began and no later one will complete: the sender is gone."""
+        return []
+
 
 class JsonLines(Decoder):
     """Each line is an object."""
@@ -43,7 +48,8 @@ class JsonLines(Decoder):
 
 
 class CsvLines(Decoder):
-    """The first line names the columns; each further line is an event. A value in quotes has no line end in it."""
+    """The first line names the columns; each further line is an event. A value in quotes has no line end in it. A line
+    that has the names again, in whatever order, comes from a logger that has begun again."""
 
     def __init__(self) -> None:
         self._header: list[str] | None = None
@@ -55,7 +61,7 @@ class CsvLines(Decoder):
             values = next(csv.reader([line.decode("utf-8").rstrip("\r\n")]))
         except (UnicodeDecodeError, csv.Error):
             return [fault("cannot be read", line)]
-        if self._header is None:
+        if self._header is None or (values[0] in self._header and sorted(values) == sorted(self._header)):
             self._header = [name.strip().removeprefix("\ufeff") for name in values]
             return []
         if len(values) != len(self._header):
@@ -82,11 +88,18 @@ class Sentences(Decoder):
     def decode(self, line: bytes) -> list[Record]:
         self._number += 1
         rows, aside = self._reader.take(line, self._number)
-        records: list[Record] = [fault(row.reason, (row.text or "").encode()) for row in aside]
+        records: list[Record] = _faults(aside)
         for mmsi in self._reader.learned:
             vessel = self._reader.vessels[mmsi]
             records.append(Note(json.dumps([mmsi, vessel.name, vessel.type]).encode()))
         return [*records, *map(_event, rows)]
+
+    def end(self) -> list[Record]:
+        return _faults(self._reader.rest())
+
+
+def _faults(aside: Iterable[AsideRow]) -> list[Record]:
+    return [fault(row.reason, (row.text or "").encode()) for row in aside]
 
 
 def read_vessels(notes: list[bytes]) -> dict[int, Vessel]:

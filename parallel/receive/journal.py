@@ -5,7 +5,9 @@
 
 Records that arrive while the disk is busy are forced to it together (group commit). Only then the stream sees them, and
 only then a receiver that acknowledges does so: a kill, or a power cut, loses nothing that was acknowledged. Half a
-record at the end, or a segment without its first line, comes from a writer that died, or found the disk full.
+record at the end, or a segment without its first line, comes from a writer that died, or found the disk full. Where
+whole records follow a broken one, the disk has changed what was written: a start sets a row aside that says so, and
+keeps the segment under another name.
 
 The journal removes a segment that the stream no longer needs once it is too old, or once all segments together exceed
 the limit. What the stream still needs stays; if that alone is too large, receivers wait or drop as if the memory were
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import threading
 from collections.abc import Sequence
 from itertools import pairwise
@@ -33,18 +36,20 @@ from wayeb_py.parallel.receive.journal_segments import (
     MAGIC,
     framed,
     has_head,
+    has_records_after,
     head_of,
     parts_of,
     records_of,
     segments_in,
 )
 from wayeb_py.parallel.receive.received_buffer import MOST_BYTES as MOST_IN_MEMORY
-from wayeb_py.parallel.receive.received_buffer import Note, ReceivedBuffer, Record, size_of
+from wayeb_py.parallel.receive.received_buffer import Note, ReceivedBuffer, Record, fault, size_of
 
 SEGMENT_BYTES = 16 << 20  # the most bytes of a segment
 LEAST_BYTES = 1 << 20  # the least limit
 MOST_BYTES = 1 << 30  # the most bytes of all segments
 MOST_AGE_S = 86_400.0
+DAMAGED = "the journal was damaged, and what followed was cut off"
 WRITER_LOOK_S = 1.0  # how often a receiver that waits for the disk looks whether the writer lives
 
 
@@ -100,9 +105,19 @@ class Journal(ReceivedBuffer):
             return name, 0
         for start, path in segments:
             name, end, n_bytes = self._survey(start, path)
+        n_more = path.stat().st_size - n_bytes
+        is_damaged = n_more > 0 and has_records_after(path, n_bytes)
+        if is_damaged:
+            shutil.copy2(path, path.with_suffix(".damaged"))
         self._file = open(path, "r+b")  # noqa: SIM115 (closed by close)
         self._file.truncate(n_bytes)
         self._file.seek(0, os.SEEK_END)
+        if is_damaged:  # a row that is set aside, and so counted
+            kept = f"{n_more} bytes, in {path.with_suffix('.damaged').name} from byte {n_bytes}"
+            self._file.write(framed(fault(DAMAGED, kept.encode())))
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            end += 1
         return name, end
 
     def _survey(self, start: int, path: Path) -> tuple[str, int, int]:
@@ -247,7 +262,7 @@ class Journal(ReceivedBuffer):
         for (at, path), after in zip(segments, [*(first for first, _ in segments[1:]), end], strict=True):
             if at >= end or after <= start:
                 continue
-            for record, _ in records_of(path):
+            for record, _ in records_of(path, strict=True):
                 if not isinstance(record, Note):
                     if start <= at < end:
                         found.append(record)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ from wayeb_py.parallel.receive.received_buffer import Fault, Note, Record, bytes
 MAGIC = b"wayeb-journal-1 "
 HEAD = struct.Struct("<IIB")
 _KINDS: list[Any] = [bytes, Fault, Note]  # by the number that a record has on the disk
+_BEGIN = re.compile(rb"[\0-\2][\[{]")  # a kind, and what nearly all records begin with
 
 
 def segments_in(folder: Path) -> list[tuple[int, Path]]:
@@ -59,6 +61,17 @@ def head_of(path: Path) -> str:
     return head[len(MAGIC) : -1].decode("ascii", "replace")
 
 
+def has_records_after(path: Path, place: int) -> bool:
+    """Whether whole records follow a place where there is none: a writer that died leaves none after half a record."""
+    data = path.read_bytes()
+    for found in _BEGIN.finditer(data, place + HEAD.size):
+        at = found.start() + 1
+        length, checksum, kind = HEAD.unpack_from(data, at - HEAD.size)
+        if at + length <= len(data) and zlib.crc32(data[at : at + length], kind) == checksum:
+            return True
+    return False
+
+
 def records_of(path: Path, place: int = 0, strict: bool = False) -> Iterator[tuple[Record, int]]:
     """The whole records of a segment from a place in it on, each with the place after it. It ends before half a record,
     and before one that is not what was written; `strict` raises DamagedError there."""
@@ -73,7 +86,10 @@ def records_of(path: Path, place: int = 0, strict: bool = False) -> Iterator[tup
             return
         if kind >= len(_KINDS) or zlib.crc32(payload, kind) != checksum:
             if strict:
-                raise DamagedError(f"the journal is damaged at byte {place + at:,}", str(path))
+                raise DamagedError(
+                    f"the journal is damaged at byte {place + at:,}", str(path),
+                    hint="restore it from a copy; or begin again with another --journal, and --restart now",
+                )  # fmt: skip
             return
         at += HEAD.size + length
         yield _KINDS[kind](payload), place + at

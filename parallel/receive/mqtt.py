@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from queue import Queue
+from collections.abc import Callable
+from queue import Empty, Queue
 from typing import Any
 
 from wayeb_py.errors import DataError
@@ -35,30 +36,39 @@ def client_of(address: Address, what: str, **options: Any) -> Any:
 
 
 def connected(address: Address, what: str) -> Any:
-    """A client that is connected, and runs in a thread of its own; OSError where the broker does not answer."""
+    """A client that is connected, and runs in a thread of its own; OSError where the broker does not answer, or
+    refuses."""
     client = client_of(address, what)
-    ready = threading.Event()
-    client.on_connect = lambda *facts: ready.set()
+    answers: Queue[Any] = Queue()
+    client.on_connect = lambda client, data, flags, answer, more: answers.put(answer)
     client.connect(address.host, address.port, keepalive=30)
     client.loop_start()
-    if not ready.wait(ANSWER_S):
-        client.loop_stop()
-        raise OSError("no answer")
-    return client
+    try:
+        answer = answers.get(timeout=ANSWER_S)
+        if not answer.is_failure:
+            return client
+        refusal = f"it refuses: {answer}"
+    except Empty:
+        refusal = "no answer"
+    client.disconnect()
+    client.loop_stop()
+    raise OSError(refusal)
 
 
 class MqttReceiver(ThreadedReceiver):
     """A topic, or several by a filter (`ships/#`)."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, say: Callable[[str], None] = lambda text: None) -> None:
         super().__init__(address)
+        self._say = say
         self._client = client_of(address, "in", clean_session=False, manual_ack=True)
         self._arrived: Queue[Any] = Queue(maxsize=1000)
         self.subscribed = threading.Event()
 
     def _begin(self) -> None:
-        self._client.on_connect = lambda client, *facts: client.subscribe(self.address.path, qos=1)
-        self._client.on_subscribe = lambda *facts: self.subscribed.set()
+        self._client.on_connect = self._subscribe
+        self._client.on_disconnect = self._tell_gone
+        self._client.on_subscribe = self._note_subscribed
         self._client.on_message = lambda client, data, message: self._arrived.put(message)
         try:
             self._client.connect(self.address.host, self.address.port, keepalive=30)
@@ -68,6 +78,21 @@ class MqttReceiver(ThreadedReceiver):
             ) from None
         self._client.loop_start()
         self._run(self._take_in)
+
+    def _subscribe(self, client: Any, data: Any, flags: Any, answer: Any, more: Any) -> None:
+        if not answer.is_failure:
+            client.subscribe(self.address.path, qos=1)
+        elif str(answer) != "Server unavailable":  # for now: the client tries again
+            self._fail(DataError(f"the broker refuses the connection: {answer}", self.name))
+
+    def _tell_gone(self, client: Any, data: Any, flags: Any, reason: Any, more: Any) -> None:
+        if not self._closed.is_set() and self._fault is None:
+            self._say(f"{self.name}: the connection to the broker has ended ({reason}); called again")
+
+    def _note_subscribed(self, client: Any, data: Any, number: int, answers: list[Any], more: Any) -> None:
+        if any(answer.is_failure for answer in answers):
+            self._fail(DataError(f"the broker refuses the topic `{self.address.path}`: {answers[0]}", self.name))
+        self.subscribed.set()
 
     def _take_in(self) -> None:
         decoder, store, is_safe = self.decoder(), self.store, True
@@ -83,11 +108,16 @@ class MqttReceiver(ThreadedReceiver):
                 for message in whole if is_safe else []:
                     self._client.ack(message.mid, message.qos)
             if len(whole) < len(messages):  # None is the last
+                if is_safe and (cut_off := decoder.end()):
+                    store.wait_safe(store.append(cut_off))
                 return
 
     def _wake(self) -> None:
         self._arrived.put(None)
 
     def _hang_up(self) -> None:
+        self._client.on_message = None
+        while not self._arrived.empty():  # the client may wait for room, and would never hear that it is to end
+            self._arrived.get()
         self._client.disconnect()
         self._client.loop_stop()

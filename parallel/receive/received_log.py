@@ -36,6 +36,10 @@ class Receiver(Protocol):
     def close(self) -> None:
         """Takes in no more."""
 
+    def refuse_faulty(self) -> None:
+        """Raises what went wrong while it took in."""
+        return
+
     def lend(self, arrived: Arrival) -> None:
         """Lets the stream take in itself, by `look`, what it can; the event is set while there is something."""
         return
@@ -74,12 +78,14 @@ class ReceivedLog(Log):
         return True
 
     def schema(self, wanted: Wanted) -> pa.Schema | None:
+        self._receiver.refuse_faulty()
         return schema_of(self.store.peek(SAMPLE_ROWS), wanted, self.name)
 
     def earliest(self) -> Offsets:
         return {PARTITION: self.store.first}
 
     def latest(self) -> Offsets:
+        self._receiver.refuse_faulty()
         self._receiver.look()
         return {PARTITION: self.store.safe_end}
 

@@ -22,6 +22,14 @@ from collections.abc import Callable
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.logs.arrival import Arrival
 from wayeb_py.parallel.receive.address import Address
+from wayeb_py.parallel.receive.connections import (
+    RECEIVED_SHARE,
+    Refusal,
+    most_connections,
+    not_bound,
+    notice_vanished,
+    refuse_many,
+)
 from wayeb_py.parallel.receive.decoders import LONGEST_LINE, Decoder
 from wayeb_py.parallel.receive.received_buffer import ReceivedBuffer, Record, fault
 from wayeb_py.parallel.receive.threaded_receiver import ThreadedReceiver
@@ -30,6 +38,7 @@ READ_BYTES = 1 << 16
 LOOK_EVERY_S = 0.25  # how often a thread looks whether it is closed
 REST_S, QUIET_S = 2.0, 0.1  # how long a closed thread takes in at most, and without anything to read
 TAKE_BYTES, TAKE_S = 1 << 14, 0.0005  # what the stream reads at once, and for how long if a sender has more
+MOST_SENDERS = 1000  # of datagrams, whose fragments are waited for
 MOST_LENT = 16  # connections: each costs the stream a call whenever it looks
 AGAIN_S = (0.5, 30.0)  # how long a caller waits before it calls again, at first and at most
 
@@ -56,9 +65,10 @@ class Lines:
         return records
 
     def end(self) -> list[Record]:
-        """The rest of a line that a sender left unfinished when it went away."""
+        """The rest of a line that a sender left unfinished when it went away, and of a message in several lines."""
         rest, self._rest = self._rest, b""
-        return [fault("a line without an end", rest)] if rest.strip() and not self._skips else []
+        cut_off = [fault("a line without an end", rest)] if rest.strip() and not self._skips else []
+        return [*cut_off, *self._decoder.end()]
 
 
 class Connection:
@@ -71,6 +81,17 @@ class Connection:
         self._readable = select.poll()
         self._readable.register(connection, select.POLLIN)
         self.ended = threading.Event()
+        self._n_told, self._untold = 0, b""  # the last number, and what of it has not left
+
+    def acknowledge(self) -> None:
+        """Tells the sender how many lines are safe, and does not wait: one that does not listen hears a later number.
+        A number leaves whole before the next one, as half of it would be another number."""
+        if not self._untold and self.lines.n_lines > self._n_told:
+            self._n_told = self.lines.n_lines
+            self._untold = b"%d\n" % self._n_told
+        if self._untold:
+            with contextlib.suppress(OSError):
+                self._untold = self._untold[self.socket.send(self._untold) :]
 
     def wait(self, most_s: float = LOOK_EVERY_S) -> bool:
         """Waits some time for something to read."""
@@ -121,6 +142,7 @@ class SocketReceiver(ThreadedReceiver):
         self._lent: dict[Connection, None] = {}
         self._lending = threading.Lock()
         self._socket = None if address.connects else _bound(address)
+        self.most_connections = most_connections(RECEIVED_SHARE)
 
     @property
     def port(self) -> int:
@@ -140,14 +162,17 @@ class SocketReceiver(ThreadedReceiver):
         listener = self._socket
         assert listener is not None
         listener.settimeout(LOOK_EVERY_S)
+        refusal = Refusal(self._say)
         while not self._closed.is_set():
             try:
+                refuse_many(sum(one.is_alive() for one in self._threads) - 1, self.most_connections)
                 connection, _ = listener.accept()
             except TimeoutError:
-                self._threads = [thread for thread in self._threads if thread.is_alive()]
                 continue
-            except OSError:
-                return
+            except OSError as error:  # too many are open, as a rule: senders wait until others have gone
+                refusal.tell(self.name, error)
+                self._closed.wait(LOOK_EVERY_S)
+                continue
             self._run(lambda own=connection: self._take_in(own))  # type: ignore[misc]
         listener.setblocking(False)
         until_s = time.perf_counter() + REST_S
@@ -172,6 +197,7 @@ class SocketReceiver(ThreadedReceiver):
 
     def _take_in(self, connection: socket.socket) -> None:
         """Takes in what one connection sends, until either side ends it, or lends it to the stream until then."""
+        notice_vanished(connection)
         own, is_kept = Connection(connection, self.decoder(), self.store), True
         with connection:
             while is_kept and not (self._closed.is_set() or own.ended.is_set()):
@@ -179,6 +205,8 @@ class SocketReceiver(ThreadedReceiver):
                     own.ended.wait(LOOK_EVERY_S)
                 elif own.wait():
                     is_kept = self._take(own)
+                elif self.address.acknowledges:
+                    own.acknowledge()
             until_s = time.perf_counter() + REST_S
             while is_kept and not own.ended.is_set() and own.wait(QUIET_S) and time.perf_counter() < until_s:
                 is_kept = self._take(own)
@@ -188,14 +216,11 @@ class SocketReceiver(ThreadedReceiver):
     def _take(self, own: Connection) -> bool:
         """Takes in what there is to read, and acknowledges it where that is wanted; False if it is not kept."""
         end = own.take()
-        if end is None or not self.address.acknowledges:
+        if not self.address.acknowledges:
             return True
-        if not self.store.wait_safe(end):
+        if end is not None and not self.store.wait_safe(end):
             return False
-        own.socket.settimeout(LOOK_EVERY_S)
-        with contextlib.suppress(OSError):
-            own.socket.sendall(b"%d\n" % own.lines.n_lines)
-        own.socket.setblocking(False)
+        own.acknowledge()  # also of lines that are no rows: empty ones, a header, the first part of a message
         return True
 
     def lend(self, arrived: Arrival) -> None:
@@ -249,12 +274,15 @@ class SocketReceiver(ThreadedReceiver):
                 break
             decoder = senders.get(sender)
             if decoder is None:
-                if len(senders) >= 1000:
+                if len(senders) >= MOST_SENDERS:
+                    if given_up := _ends(senders):
+                        store.append(given_up, may_drop=until_s is None)
                     senders.clear()
                 decoder = senders[sender] = self.decoder()
             records = decoder.decode_all(data.splitlines())
             if records:
                 store.append(records, may_drop=until_s is None)
+        store.append(_ends(senders))
         store.wait_safe(store.end)
 
     def _wake(self) -> None:
@@ -266,6 +294,11 @@ class SocketReceiver(ThreadedReceiver):
     def _hang_up(self) -> None:
         if self._socket is not None:
             self._socket.close()
+
+
+def _ends(senders: dict[object, Decoder]) -> list[Record]:
+    """What senders that are given up have left unfinished."""
+    return [record for decoder in senders.values() for record in decoder.end()]
 
 
 def _bound(address: Address) -> socket.socket:
@@ -296,7 +329,7 @@ def _bound(address: Address) -> socket.socket:
             closing.pop_all()
         return listener
     except OSError as error:
-        raise DataError(f"cannot listen there: {error.strerror or error}", address.text) from error
+        raise not_bound(error, address.text) from error
 
 
 def _is_socket(path: str) -> bool:

@@ -25,6 +25,7 @@ class ThreadedReceiver(Receiver, ABC):
         self._threads: list[threading.Thread] = []
         self._store: ReceivedBuffer | None = None
         self._make_decoder: Callable[[], Decoder] | None = None
+        self._fault: BaseException | None = None
 
     @property
     def name(self) -> str:
@@ -56,10 +57,26 @@ class ThreadedReceiver(Receiver, ABC):
         """Starts the threads that take in."""
 
     def _run(self, take_in: Callable[[], None]) -> None:
-        """Starts a thread, which `close` waits for."""
-        thread = threading.Thread(target=take_in, name=f"wayeb-{self.address.kind}", daemon=True)
-        self._threads.append(thread)
+        """Starts a thread, which `close` waits for; what goes wrong in it ends the stream."""
+
+        def run() -> None:
+            try:
+                take_in()
+            except BaseException as error:
+                self._fail(error)
+
+        thread = threading.Thread(target=run, name=f"wayeb-{self.address.kind}", daemon=True)
+        self._threads = [one for one in self._threads if one.is_alive()] + [thread]
         thread.start()
+
+    def _fail(self, error: BaseException) -> None:
+        """Notes what went wrong, and wakes the stream."""
+        self._fault = error
+        self.store.on_arrival()
+
+    def refuse_faulty(self) -> None:
+        if self._fault is not None:
+            raise self._fault
 
     def _wake(self) -> None:
         """Wakes what waits for a sender longer than it should; called once."""

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from functools import cache
+from typing import Any
 from urllib.parse import urlsplit
 
 from wayeb_py.errors import DataError
@@ -43,7 +45,7 @@ def open_delivery(out: str, say: Callable[[str], None] = lambda text: None) -> S
         port = port_of(parts, out)
         if not parts.hostname or port is None:
             raise DataError("this is no address", out, hint="write sse://127.0.0.1:8080/events")
-        return ViewerPort(out, parts.hostname, port, parts.path or "/")
+        return ViewerPort(out, parts.hostname, port, parts.path or "/", say)
     address = parse_address(out)
     if address.kind == "mqtt":
         from wayeb_py.parallel.sinks.mqtt import MqttTopic  # for start-up time
@@ -53,7 +55,7 @@ def open_delivery(out: str, say: Callable[[str], None] = lambda text: None) -> S
     if address.connects:
         caller = TcpCaller(address)
         return Delivery(caller.deliver, out, say, caller.close)
-    return ViewerPort(out, address.host, address.port, None)
+    return ViewerPort(out, address.host, address.port, None, say)
 
 
 class Delivery:
@@ -90,19 +92,25 @@ class Webhook:
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise DataError("this is no URL of a webhook", url, hint="write webhook:https://HOST/PATH")
+        is_written = url.isascii() and url.isprintable() and " " not in url
+        if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc or not is_written:
+            raise DataError(
+                "this is no URL of a webhook", url,
+                hint="write webhook:https://HOST/PATH, without a user, and %20 for a space",
+            )  # fmt: skip
+        port_of(parts, url)
         self._url = url
 
     def deliver(self, item: Item) -> None:
-        import urllib.error  # for start-up time, and memory
+        import http.client  # for start-up time, and memory
+        import urllib.error
         import urllib.request
 
         name, line = item
         headers = {"Content-Type": "application/json", "X-Detection-Id": name, "Idempotency-Key": name}
         request = urllib.request.Request(self._url, line, headers, method="POST")
         try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT_S):
+            with _opener().open(request, timeout=TIMEOUT_S):
                 return
         except urllib.error.HTTPError as error:
             error.close()
@@ -112,8 +120,20 @@ class Webhook:
                 f"the webhook refuses a detection: {error.code} {error.reason}", self._url,
                 hint="mend it, then start again: the detection is sent once more",
             ) from None  # fmt: skip
-        except (OSError, urllib.error.URLError) as error:
+        except (OSError, http.client.HTTPException) as error:
             raise UndeliveredError(f"it does not answer ({getattr(error, 'reason', error)})") from None
+
+
+@cache
+def _opener() -> Any:
+    """Sends requests, and follows no answer that says to look elsewhere: what would be sent there has no body."""
+    import urllib.request  # for start-up time, and memory
+
+    class Staying(urllib.request.HTTPRedirectHandler):
+        def redirect_request(self, *facts: Any) -> None:
+            return None
+
+    return urllib.request.build_opener(Staying)
 
 
 class TcpCaller:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from wayeb_py.errors import DataError
 from wayeb_py.parallel.receive.address import Address
 from wayeb_py.parallel.receive.mqtt import connected
 from wayeb_py.parallel.sinks.outbox import UndeliveredError
@@ -15,6 +16,10 @@ class MqttTopic:
     """A topic that detections are sent to."""
 
     def __init__(self, address: Address) -> None:
+        if "#" in address.path or "+" in address.path:
+            raise DataError(
+                "detections go to one topic, and this is a filter of many", address.text, hint="leave out # and +"
+            )
         self._address = address
         self._client: Any = None
 

@@ -14,8 +14,17 @@ import json
 import socket
 import threading
 from collections import deque
+from collections.abc import Callable
 
-from wayeb_py.errors import DataError
+from wayeb_py.parallel.receive.connections import (
+    VIEWERS_SHARE,
+    Refusal,
+    has_vanished,
+    most_connections,
+    not_bound,
+    notice_vanished,
+    refuse_many,
+)
 from wayeb_py.parallel.sinks.sinks import Batch
 
 QUEUE = 1000  # lines that wait for a viewer
@@ -38,10 +47,13 @@ class _Viewer:
 class ViewerPort:
     """A port to which viewers come."""
 
-    def __init__(self, text: str, host: str, port: int, path: str | None) -> None:
+    def __init__(
+        self, text: str, host: str, port: int, path: str | None, say: Callable[[str], None] = lambda text: None
+    ) -> None:
         """`path` is that of the events, over HTTP; None for lines over TCP."""
-        self.text, self._path = text, path
+        self.text, self._path, self._say = text, path, say
         self._viewers: list[_Viewer] = []
+        self.most_viewers = most_connections(VIEWERS_SHARE)
         self._kept: deque[tuple[str, bytes]] = deque(maxlen=KEPT)
         self._changed = threading.Condition()
         self._closed = False
@@ -54,7 +66,7 @@ class ViewerPort:
             self._listener.listen()
         except OSError as error:
             self._listener.close()
-            raise DataError(f"cannot listen there: {error.strerror or error}", text) from error
+            raise not_bound(error, text) from error
         self._threads: list[threading.Thread] = []
 
     @property
@@ -107,17 +119,25 @@ class ViewerPort:
 
     def _accept(self) -> None:
         self._listener.settimeout(LOOK_EVERY_S)
+        refusal = Refusal(self._say)
         while not self._closed:
             try:
+                refuse_many(sum(one.is_alive() for one in self._threads) - 1, self.most_viewers)
                 connection, _ = self._listener.accept()
             except TimeoutError:
                 continue
-            except OSError:
-                return
+            except OSError as error:
+                if self._closed:
+                    return
+                refusal.tell(self.text, error)
+                with self._changed:
+                    self._changed.wait_for(lambda: self._closed, LOOK_EVERY_S)
+                continue
             self._begin(self._serve, connection)
 
     def _serve(self, connection: socket.socket) -> None:
         connection.settimeout(SEND_S)
+        notice_vanished(connection)
         with connection, contextlib.suppress(OSError):
             viewer = _Viewer(connection, self._path is not None)
             since = None
@@ -141,7 +161,7 @@ class ViewerPort:
             with self._changed:
                 if not viewer.lines and not self._closed:
                     self._changed.wait(ALIVE_EVERY_S)
-                if not viewer.lines and self._closed:
+                if not viewer.lines and (self._closed or has_vanished(viewer.connection)):
                     return
                 lines, n_missed = list(viewer.lines), viewer.n_missed
                 viewer.lines.clear()

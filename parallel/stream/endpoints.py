@@ -112,7 +112,7 @@ def open_received(
     if address.kind == "mqtt":
         from wayeb_py.parallel.receive.mqtt import MqttReceiver  # for start-up time
 
-        receiver = MqttReceiver(address)
+        receiver = MqttReceiver(address, say)
     elif address.kind == "stdin":
         receiver = StdinReceiver(address)
     else:

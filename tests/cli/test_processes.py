@@ -116,3 +116,12 @@ def test_a_run_loads_neither_pandas_nor_spark(tmp_path: Path) -> None:
     )
     ended = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
     assert ended.stdout == "[]\n", ended.stderr
+
+
+@pytest.mark.usefixtures("wayeb")
+@pytest.mark.parametrize("source", ["-?format=csv", "vehicles=-?format=csv"])
+def test_a_stream_over_standard_input_may_be_final_also_by_its_name(tmp_path: Path, source: str) -> None:
+    words = ["--engine", "local", "--final", "-q", "--out", "-", "--checkpoint", "c"]
+    ended = process(tmp_path, "stream", "fleet.sre", "--source", source, *words, stdin=EVENTS)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert [json.loads(line)["entity"] for line in ended.stdout.splitlines()] == ["a", "b"]

@@ -271,6 +271,33 @@ def test_sentences_that_cannot_be_read_are_counted_by_reason(tmp_path: Path) -> 
     ]  # fmt: skip
 
 
+def test_fragments_of_two_stations_do_not_mix(tmp_path: Path) -> None:
+    """Both use the same number of a sequence, as stations do that count to nine, and one connection brings both."""
+    own = sentences({"type": 5, "mmsi": 366053209, "shipname": "GOLDEN GATE", "ship_type": 60})
+    other = sentences({"type": 5, "mmsi": 211000000, "shipname": "ELSEWHERE", "ship_type": 70})
+    moves = sentences({"type": 1, "mmsi": 211000000, "lon": 1.0, "lat": 50.0})[0]
+    positions = [tagged(one, 1443650500) for one in (POSITION, moves)]
+    by_station = [rf"\s:{name},c:1443650402*00\{one}" for one, two in zip(own, other, strict=True)
+                  for name, one in (("west", one), ("east", two))]  # fmt: skip
+    by_group = [
+        rf"\g:1-2-7,s:west,c:1443650402*00\{own[0]}", rf"\g:1-2-8,s:east,c:1443650402*00\{other[0]}",
+        rf"\g:2-2-7*00\{own[1]}", rf"\g:2-2-8*00\{other[1]}",
+    ]  # fmt: skip
+    first_only = [rf"\s:west,c:1443650402*00\{own[0]}", own[1], rf"\s:east,c:1443650402*00\{other[0]}", other[1]]
+    for lines in (by_station, by_group, first_only):
+        events, aside, _ = read(written(tmp_path, "two.nmea", "\n".join(lines + positions) + "\n"), "nmea")
+        assert aside == []
+        assert [one["name"] for one in events] == ["GOLDEN GATE", "ELSEWHERE"]
+
+
+@pytest.mark.parametrize("time", ["9999999999999999", "999999999999999"])
+def test_a_sentence_with_a_time_that_no_calendar_has_goes_aside(time: str, tmp_path: Path) -> None:
+    lines = [rf"\s:station,c:{time}*00\{POSITION}", tagged(POSITION, 1443650402)]
+    events, aside, _ = read(written(tmp_path, "far.nmea", "\n".join(lines) + "\n"), "nmea")
+    assert len(events) == 1
+    assert [(row.row, row.reason) for row in aside] == [(1, "the time cannot be read")]
+
+
 def told(text: str) -> str:
     """A `$PGHP` sentence with this time."""
     body = f"PGHP,1,{text},219,,2190047,1,5C"

@@ -57,7 +57,7 @@ def read_named(patterns: Patterns, data: list[str], option: str, what: str) -> d
             misuse(
                 f"there are no events of the stream `{name}`, which `{readers[0]}` reads; add {option} {name}={what}"
             )
-    if sum(path == "-" for own in paths.values() for path in own) > 1:
+    if sum(path == "-" or path.startswith("-?") for own in paths.values() for path in own) > 1:
         misuse("standard input is that of one stream: keep the events of the others in files")
     return {name: paths[name] for name in patterns.by_stream}
 

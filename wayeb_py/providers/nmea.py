@@ -34,6 +34,10 @@ _RECEIVED = re.compile(
     rb"\$PGHP,1,(\d{4}),(\d{1,2}),(\d{1,2}),(\d{1,2}),(\d{1,2}),(\d{1,2}),(\d{1,3}),[^*\r\n]*\*[0-9A-Fa-f]{2}"
 )
 _TAG_TIME = re.compile(rb"[\\,]c:(\d{9,16})")
+_TAGS = re.compile(rb"\\([^\\]*)\\")
+_GROUP = re.compile(rb"(?:^|,)g:\d+-\d+-(\d+)")
+_STATION = re.compile(rb"(?:^|,)s:([^,*]+)")
+_LAST_MS = 253_402_300_799_999  # the end of the year 9999
 _BARE_TIME = re.compile(rb"(?<![\d.])(\d{9,13}(?:\.\d+)?)(?![\d.])")
 
 
@@ -60,6 +64,7 @@ class SentenceReader:
 
     file: EventFile
     unfinished: OrderedDict[tuple[bytes, ...], _Unfinished] = field(default_factory=OrderedDict)
+    origins: dict[tuple[bytes, ...], bytes] = field(default_factory=dict)  # of unfinished messages, the last of a name
     vessels: dict[int, Vessel] = field(default_factory=dict)
     received_ms: int | None = None  # the time that a `$PGHP` gives the next sentence
     learned: list[int] = field(default_factory=list)  # vessels about which a line said something new
@@ -78,13 +83,7 @@ class SentenceReader:
             if rows:
                 block.batches.append(pa.RecordBatch.from_pylist(rows, schema=self.schema))
             yield block
-        rest = Block()
-        for unfinished in self.unfinished.values():
-            self._set_aside(
-                rest, unfinished.line, "a fragment without the others", b" ".join(unfinished.parts.values())
-            )
-        self.unfinished.clear()
-        yield rest
+        yield Block(n_rows=len(self.unfinished), aside=self.rest())
 
     def take(self, line: bytes, number: int) -> tuple[list[dict[str, Any]], list[AsideRow]]:
         """The events that a line completes, and the rows of it, or of earlier fragments, that are no events."""
@@ -93,6 +92,17 @@ class SentenceReader:
         if line.strip() and not line.startswith(b"#"):
             self._take(line, number, block, rows)
         return rows, block.aside
+
+    def rest(self) -> list[AsideRow]:
+        """The fragments whose others have not come, and never will; they are forgotten."""
+        block = Block()
+        for unfinished in self.unfinished.values():
+            self._set_aside(
+                block, unfinished.line, "a fragment without the others", b" ".join(unfinished.parts.values())
+            )
+        self.unfinished.clear()
+        self.origins.clear()
+        return block.aside
 
     def _set_aside(self, block: Block, line: int, reason: str, text: bytes) -> None:
         block.n_rows += 1
@@ -119,10 +129,12 @@ class SentenceReader:
             time_ms = self.now_ms()
         if len(fields) != 7 or not fields[1].isdigit() or not fields[2].isdigit():
             self._set_aside(block, number, "not an AIS sentence", line)
+        elif time_ms is not None and time_ms > _LAST_MS:
+            self._set_aside(block, number, "the time cannot be read", line)
         elif fields[1] == b"1":
             self._decode([sentence], number, time_ms, block, rows)
         else:
-            self._join(fields, sentence, number, time_ms, block, rows)
+            self._join(fields, _origin(line[: found.start()]), sentence, number, time_ms, block, rows)
 
     def _told_ms(self, told: re.Match[bytes], line: bytes, number: int, block: Block) -> int | None:
         """The time of a `$PGHP`; a line without one goes aside, and so does the sentence after it."""
@@ -140,31 +152,42 @@ class SentenceReader:
     def _join(
         self,
         fields: list[bytes],
+        origin: bytes,
         sentence: bytes,
         number: int,
         time_ms: int | None,
         block: Block,
         rows: list[dict[str, Any]],
     ) -> None:
-        """Keeps a fragment until its message is complete; a fragment that comes again begins a new message."""
-        name = (fields[0], fields[1], fields[3], fields[4])
+        """Keeps a fragment until its message is complete; a fragment that comes again begins a new message. One that
+        does not say where it comes from goes on with the last message of its name."""
+        short = (fields[0], fields[1], fields[3], fields[4])
+        name = (*short, origin or self.origins.get(short, b""))
         part, n_parts = int(fields[2]), int(fields[1])
         known = self.unfinished.get(name)
         if known is not None and part in known.parts:
-            del self.unfinished[name]
+            self._forget(name)
             self._set_aside(block, known.line, "a fragment without the others", b" ".join(known.parts.values()))
             known = None
         if known is None:
+            name = (*short, origin)
             known = self.unfinished[name] = _Unfinished({}, number, time_ms)
+            self.origins[short] = origin
         known.parts[part] = sentence
         if known.time_ms is None:
             known.time_ms = time_ms
         if len(known.parts) == n_parts:
-            del self.unfinished[name]
+            self._forget(name)
             self._decode([known.parts[i] for i in sorted(known.parts)], known.line, known.time_ms, block, rows)
         elif len(self.unfinished) > MOST_UNFINISHED:
-            _, oldest = self.unfinished.popitem(last=False)
+            oldest = self._forget(next(iter(self.unfinished)))
             self._set_aside(block, oldest.line, "a fragment without the others", b" ".join(oldest.parts.values()))
+
+    def _forget(self, name: tuple[bytes, ...]) -> _Unfinished:
+        *short, origin = name
+        if self.origins.get(tuple(short)) == origin:
+            del self.origins[tuple(short)]
+        return self.unfinished.pop(name)
 
     def _decode(
         self, sentences: list[bytes], number: int, time_ms: int | None, block: Block, rows: list[dict[str, Any]]
@@ -219,6 +242,15 @@ def _checksum(sentence: bytes) -> int:
     for octet in sentence[1:-3]:
         total ^= octet
     return total
+
+
+def _origin(before: bytes) -> bytes:
+    """What tag blocks before a fragment say about where it comes from: their group, or else their station."""
+    tags = b",".join(_TAGS.findall(before))
+    group, station = _GROUP.search(tags), _STATION.search(tags)
+    if group is not None:
+        return b"g:" + group[1]
+    return b"" if station is None else b"s:" + station[1]
 
 
 def _received_ms(line: bytes, begin: int, end: int) -> int | None:

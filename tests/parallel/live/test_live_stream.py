@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,7 +16,9 @@ from tests.parallel.killing import ROOT, BatchRun
 from tests.parallel.live.live_runs import LiveRun, images
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.live import commits, step_sizes
+from wayeb_py.parallel.live.batch_ledger import BatchLedger
 from wayeb_py.parallel.live.commits import Committer, Ended, Writing
+from wayeb_py.parallel.recovery import opened_stream
 from wayeb_py.parallel.recovery.offset import Offset
 from wayeb_py.parallel.recovery.snapshots import Epoch
 from wayeb_py.parallel.sinks.sinks import Batch
@@ -51,6 +54,34 @@ def test_a_restart_goes_on_and_finds_nothing_twice(run: LiveRun, events: pa.Tabl
     add_file(more, tmp_path / "in", "3")
     run.run()
     assert BatchRun(pa.concat_tables([events, more])).differs(run.found()) is None
+
+
+class KilledError(Exception):
+    """Stands for the end of a process."""
+
+
+@pytest.mark.parametrize("place", [(BatchLedger, "begin"), (opened_stream, "begin_version"), (Committer, "submit")])
+def test_a_kill_before_the_first_batch_costs_nothing(
+    place: tuple[Any, str], run: LiveRun, events: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the first of these the stream has written what it is, and has no ledger yet."""
+
+    def end(*facts: object) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(*place, end)
+        with pytest.raises(KilledError):
+            run.run()
+    run.run()
+    assert BatchRun(events).differs(run.found()) is None
+
+
+def test_a_ledger_that_is_lost_where_states_are_is_still_refused(run: LiveRun) -> None:
+    run.run(final=False)
+    (run.folder / "checkpoint/batches.ndjson").unlink()
+    with pytest.raises(DataError, match="the ledger of the batches is gone"):
+        run.run()
 
 
 def test_a_kill_at_any_named_place_costs_nothing(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -12,11 +13,11 @@ import pytest
 
 from tests.parallel.receive.received_runs import Collected, received
 from wayeb_py.clock import Clock
-from wayeb_py.errors import DataError
+from wayeb_py.errors import DamagedError, DataError
 from wayeb_py.parallel.durable import failpoints
-from wayeb_py.parallel.receive.journal import Journal
+from wayeb_py.parallel.receive.journal import DAMAGED, Journal
 from wayeb_py.parallel.receive.journal_segments import MAGIC
-from wayeb_py.parallel.receive.received_buffer import ReceivedBuffer, bytes_of
+from wayeb_py.parallel.receive.received_buffer import Fault, ReceivedBuffer, bytes_of
 from wayeb_py.parallel.receive.received_log import Receiver
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.stream.endpoints import JournalOptions, open_received
@@ -150,4 +151,43 @@ def test_a_segment_that_a_full_disk_cut_off_in_its_first_line_is_begun_anew(n_by
     assert (again.id, again.safe_end) == (journal.id, 1)
     assert again.wait_safe(again.append([line(1)]))
     assert [bytes_of(record) for record in again._from_disk(0, 2)] == [line(0), line(1)]
+    again.close()
+
+
+def test_a_broken_record_amid_others_is_a_row_set_aside_and_what_followed_is_kept(tmp_path: Path) -> None:
+    """The disk has changed what was written: what a writer that died has left ends there."""
+    journal = Journal(tmp_path)
+    assert journal.wait_safe(journal.append([line(number) for number in range(10)]))
+    journal.close()
+    (_, path), *_ = journal.segments()
+    was = path.read_bytes()
+    at = was.index(line(3))
+    path.write_bytes(was[:at] + b"?" + was[at + 1 :])
+    again = Journal(tmp_path)
+    *kept, told = again._from_disk(0, again.safe_end)
+    assert [bytes_of(record) for record in kept] == [line(0), line(1), line(2)]
+    assert isinstance(told, Fault)
+    facts = json.loads(told.data)
+    assert facts["reason"] == DAMAGED
+    assert path.with_suffix(".damaged").read_bytes()[at + 1 :] == was[at + 1 :]
+    assert path.with_suffix(".damaged").name in facts["text"]
+    again.close()
+    once_more = Journal(tmp_path)
+    assert once_more.safe_end == 4
+    once_more.close()
+
+
+def test_a_segment_that_is_damaged_before_others_is_named_with_the_place(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, segment_bytes=200)
+    for number in range(30):
+        assert journal.wait_safe(journal.append([line(number)]))
+    journal.close()
+    _, (start, path), *_ = journal.segments()
+    was = path.read_bytes()
+    at = was.index(line(start + 1))
+    path.write_bytes(was[:at] + b"?" + was[at + 1 :])
+    again = Journal(tmp_path, segment_bytes=200)
+    with pytest.raises(DamagedError, match=rf"the journal is damaged at byte {at - 9}") as told:
+        again._from_disk(0, 30)
+    assert told.value.file == str(path)
     again.close()

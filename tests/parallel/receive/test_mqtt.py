@@ -7,14 +7,16 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from tests.parallel.car_events import make_events
-from tests.parallel.receive.received_runs import received
+from tests.parallel.receive.received_runs import Collected, received
 from tests.polling import poll
+from wayeb_py.errors import DataError
 from wayeb_py.parallel.receive.address import parse_address
 from wayeb_py.parallel.receive.journal import Journal
 from wayeb_py.parallel.receive.received_buffer import ReceivedBuffer
@@ -27,12 +29,19 @@ pytest.importorskip("paho.mqtt.client", reason="paho-mqtt is not installed")
 @pytest.fixture
 def port() -> Iterator[int]:
     """The port of a broker that runs in a thread."""
+    with broker(admits=True) as number:
+        yield number
+
+
+@contextmanager
+def broker(admits: bool) -> Iterator[int]:
+    """A broker in a thread, which lets everyone in, or no one."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         number = int(probe.getsockname()[1])
     loop = asyncio.new_event_loop()
     config = {
         "listeners": {"default": {"type": "tcp", "bind": f"127.0.0.1:{number}"}},
-        "plugins": {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}},
+        "plugins": {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": admits}},
     }
 
     async def start() -> object:
@@ -42,9 +51,9 @@ def port() -> Iterator[int]:
 
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
-    broker = asyncio.run_coroutine_threadsafe(start(), loop).result(60)
+    running = asyncio.run_coroutine_threadsafe(start(), loop).result(60)
     yield number
-    asyncio.run_coroutine_threadsafe(broker.shutdown(), loop).result(60)  # type: ignore[attr-defined]
+    asyncio.run_coroutine_threadsafe(running.shutdown(), loop).result(60)  # type: ignore[attr-defined]
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
     loop.close()
@@ -75,6 +84,65 @@ def test_messages_come_in_and_detections_go_out(port: int, tmp_path: Path) -> No
     listener.disconnect()
     listener.loop_stop()
     assert set(got) <= {"Fast", "Swing"}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+def test_a_broker_that_refuses_ends_the_stream_and_is_no_consumer(tmp_path: Path) -> None:
+    """Else the stream would listen for ever, and the consumer would look like one that is slow."""
+    from wayeb_py.parallel.receive.mqtt import MqttReceiver, connected
+
+    with broker(admits=False) as port:
+        address = parse_address(f"mqtt://127.0.0.1:{port}/cars/#")
+        with (
+            received(MqttReceiver(address), tmp_path / "state", Collected()) as run,
+            pytest.raises(DataError, match="the broker refuses the connection: Not authorized"),
+        ):
+            run.end(asks=False)
+        with pytest.raises(OSError, match="it refuses: Not authorized"):
+            connected(address, "out")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+def test_a_filter_hears_the_topics_below_it(port: int, tmp_path: Path) -> None:
+    from wayeb_py.parallel.receive.mqtt import MqttReceiver, connected
+
+    receiver = MqttReceiver(parse_address(f"mqtt://127.0.0.1:{port}/cars/#"))
+    store = ReceivedBuffer()
+    receiver.start(store)
+    poll(receiver.subscribed.is_set, "the subscription")
+    sender = connected(parse_address(f"mqtt://127.0.0.1:{port}/cars"), "sender")
+    sender.publish("cars/red/7", b"{}", qos=1).wait_for_publish(60)
+    poll(lambda: store.end == 1, "the message")
+    sender.disconnect()
+    sender.loop_stop()
+    receiver.close()
+
+
+def test_a_receiver_ends_though_its_client_waits_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client's thread waits with a message in its hand when the last place is taken."""
+    from wayeb_py.parallel.receive.mqtt import MqttReceiver
+
+    receiver, begun = MqttReceiver(parse_address("mqtt://127.0.0.1/cars")), threading.Event()
+    client = receiver._client
+    message = SimpleNamespace(payload=b"{}", mid=1, qos=0)
+
+    def arrive() -> None:
+        for number in range(3 * receiver._arrived.maxsize):
+            if number == receiver._arrived.maxsize:
+                begun.set()
+            if client.on_message is not None:
+                client.on_message(None, None, message)
+
+    own = threading.Thread(target=arrive, daemon=True)
+    for method in ("connect", "loop_start", "disconnect", "ack"):
+        monkeypatch.setattr(client, method, lambda *args, **options: None)
+    monkeypatch.setattr(client, "loop_stop", lambda: own.join(60))
+    monkeypatch.setattr(receiver, "_take_in", lambda: None)  # it has ended, and takes nothing any more
+    receiver.start(ReceivedBuffer())
+    own.start()
+    assert begun.wait(60)
+    receiver._hang_up()
+    assert not own.is_alive()
 
 
 class FullDisk(ReceivedBuffer):

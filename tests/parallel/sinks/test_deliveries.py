@@ -94,8 +94,8 @@ def test_a_stream_that_ends_before_its_consumer_comes_says_that_it_sends_again()
 
 
 @contextmanager
-def webhook(answers: list[int]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """A real server that gives the set answers, then 204; what it was sent."""
+def webhook(answers: list[int], moved_to: str = "") -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """A real server that gives the set answers, then 204; what it was sent. What is asked of it by GET counts too."""
     got: list[dict[str, Any]] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -104,6 +104,13 @@ def webhook(answers: list[int]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
             answer = answers.pop(0) if answers else 204
             got.append(body | {"header": self.headers["X-Detection-Id"], "answer": answer})
             self.send_response(answer)
+            if moved_to:
+                self.send_header("Location", moved_to)
+            self.end_headers()
+
+        def do_GET(self) -> None:
+            got.append({"answer": 200})
+            self.send_response(200)
             self.end_headers()
 
         def log_message(self, *facts: Any) -> None: ...
@@ -140,6 +147,46 @@ def test_a_webhook_that_refuses_for_good_ends_the_stream() -> None:
         with pytest.raises(DataError, match="422"):
             sink.flush()
         sink.close()
+
+
+@pytest.mark.parametrize("answer", [301, 302, 303, 307, 308])
+def test_a_webhook_that_has_moved_ends_the_stream_since_what_goes_there_has_no_body(answer: int) -> None:
+    with webhook([answer], moved_to="/elsewhere") as (out, got):
+        sink = open_delivery(out)
+        assert isinstance(sink, Delivery)
+        sink.write(batch(1))
+        with pytest.raises(DataError, match=f"the webhook refuses a detection: {answer}"):
+            sink.flush()
+        sink.close()
+    assert [one["answer"] for one in got] == [answer]
+
+
+def test_a_webhook_that_does_not_speak_http_is_tried_again() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        sink, said = open_delivery(f"webhook:http://127.0.0.1:{listener.getsockname()[1]}/found"), list[str]()
+        assert isinstance(sink, Delivery)
+        sink.outbox._waits, sink.outbox._say = QUICK, said.append
+        sink.write(batch(1))
+        for answer in (b"what?\r\n\r\n", b"HTTP/1.1 204 No Content\r\n\r\n"):
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(answer)
+        sink.flush()
+        sink.close()
+    assert "it does not answer" in said[0]
+
+
+@pytest.mark.parametrize("url", ["ftp://h/x", "http:///x", "http://me:pw@h/x", "http://h/a b", "http://h/ä", "http://h:x/"])
+def test_a_url_to_which_nothing_can_be_sent_is_refused_at_once(url: str) -> None:
+    with pytest.raises(DataError):
+        open_delivery(f"webhook:{url}")
+
+
+def test_detections_go_to_one_topic() -> None:
+    pytest.importorskip("paho.mqtt.client", reason="paho-mqtt is not installed")
+    with pytest.raises(DataError, match="this is a filter of many"):
+        open_delivery("mqtt://127.0.0.1/found/#")
 
 
 def test_a_consumer_that_listens_gets_lines_also_after_it_was_away() -> None:
@@ -186,6 +233,36 @@ def test_a_viewer_that_does_not_look_loses_lines_and_hears_how_many(monkeypatch:
         with slow.makefile() as lines:
             assert [lines.readline().strip() for _ in range(4)] == ['{"missed": 7}', "7", "8", "9"]
         assert port.n_dropped == 7
+
+
+def test_a_viewer_for_whom_there_is_no_room_waits_until_another_has_gone() -> None:
+    said = list[str]()
+    port = ViewerPort("here", "127.0.0.1", 0, None, said.append)
+    port.most_viewers = 1
+    port.open("s", True)
+    with socket.create_connection(("127.0.0.1", port.port)) as first:
+        poll(lambda: port.n_viewers == 1, "the first viewer")
+        (served,) = port._viewers
+        with socket.create_connection(("127.0.0.1", port.port), 60) as second, second.makefile() as lines:
+            poll(lambda: bool(said), "the message")
+            first.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            first.close()
+            port.write(batch(1))
+            poll(lambda: port.n_viewers == 1 and served not in port._viewers, "the second viewer")
+            port.write(batch(2))
+            assert json.loads(lines.readline())["ts"] == 2
+    port.close()
+    assert said == ["here takes no more connections for now: 1 are open, and some files have to be"]  # and once
+
+
+def test_a_viewer_that_has_gone_is_let_go_while_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(viewers, "ALIVE_EVERY_S", 0.01)
+    with viewer_port(None) as port:
+        with socket.create_connection(("127.0.0.1", port.port)) as viewer:
+            poll(lambda: port.n_viewers == 1, "the viewer")
+            assert port._viewers[0].connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            viewer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # it vanishes: a reset
+        poll(lambda: port.n_viewers == 0, "its end")
 
 
 def ask(port: ViewerPort, path: str, *fields: str) -> socket.socket:

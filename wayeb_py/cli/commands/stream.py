@@ -119,7 +119,7 @@ def run_stream(
         typer.Option("--engine", help="In this process, or on Spark; auto takes Spark if a master is configured."),
     ] = Engine.AUTO,
     final: Annotated[
-        bool, typer.Option("--final", help="With --once or a replay: nothing more will come, close what is open.")
+        bool, typer.Option("--final", help="With --once, a replay or -: nothing more will come, close what is open.")
     ] = False,
     restart: Annotated[
         Restart | None, typer.Option("--restart", help="Give up the checkpoint's state and begin anew from there.")
@@ -207,7 +207,7 @@ def run_stream(
     as_json: AsJson = False,
 ) -> None:
     """Recognise patterns in a stream, in this process or on Spark, and go on after every stop or crash."""
-    if final and not once and not source[0].startswith(("replay:", "-")):
+    if final and not once and not re.match(r"(?:\w+=)?(?:replay:|-)", source[0]):
         misuse("--final says that nothing more will come: it needs --once, a replay, or standard input")
     received = next((one for one in source if is_received(one)), None)
     if once and received is not None:
