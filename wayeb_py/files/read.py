@@ -1,7 +1,8 @@
 """Paths become batches of events: only the wanted columns, in arrival order, read ahead of the recogniser.
 
 All files are opened before any row is read, so that a missing column or a wrong type stops a run at once, at the place
-of the pattern that reads it. Files of one run may differ where one type can hold both (int32 and int64), and a file
+of the pattern that reads it. Objects of a store, each of which is waited for, are opened and, where they are small, read
+many at a time. Files of one run may differ where one type can hold both (int32 and int64), and a file
 may lack an attribute, whose values are then missing; key and time must be everywhere.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import islice
 from typing import Protocol
 
@@ -21,8 +23,11 @@ from wayeb_py.files.formats.arrow_types import TEXT, describe, is_text, joined_t
 from wayeb_py.files.formats.block import Block, Selection, TimeRange
 from wayeb_py.files.prefetch import in_background, in_order
 from wayeb_py.files.projection import Wanted, WantedColumn, absent
+from wayeb_py.files.stores import is_address
 
 BATCH_ROWS = 1 << 20
+AT_ONCE = 16  # objects of a store that are asked for at the same time
+SMALL_BYTES = 1 << 20  # objects that are larger on average are read as files are: they fill the memory, and the line
 
 
 class KnownColumns(Protocol):
@@ -92,13 +97,25 @@ def open_events(
     found = [path for path in paths if isinstance(path, EventFile)]
     named = [path for path in paths if not isinstance(path, EventFile)]
     files = [*found, *find_files(named)] if named or not found else found
-    opened = [open_file(file, wanted) for file in files]
+    opened = _open_all(files, wanted)
     with_rows = [events for events in opened if not getattr(events, "is_empty", False)]
     time_range = TimeRange(since_s, until_s, wanted.time_unit)
     has_rows = any(events.n_rows != 0 for events in with_rows)
     schema = joined_schema(with_rows, wanted, before, has_rows=has_rows)
     selection = Selection(wanted, schema, time_range, batch_rows)
-    return EventReader(with_rows, selection, max(1, threads))
+    return EventReader(with_rows, selection, AT_ONCE if _are_small_objects(files) else max(1, threads))
+
+
+def _open_all(files: Sequence[EventFile], wanted: Wanted) -> list[OpenedFile]:
+    """All files, opened; the error of one is that of the first."""
+    if not any(is_address(file.path) for file in files):
+        return [open_file(file, wanted) for file in files]
+    return list(in_order((partial(open_file, file, wanted) for file in files), AT_ONCE, ahead=AT_ONCE))
+
+
+def _are_small_objects(files: Sequence[EventFile]) -> bool:
+    stored = [file.n_bytes for file in files if is_address(file.path)]
+    return len(stored) > 1 and len(stored) == len(files) and sum(stored) < SMALL_BYTES * len(stored)
 
 
 def joined_schema(

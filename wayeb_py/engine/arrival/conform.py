@@ -50,6 +50,15 @@ class Conformer:
         return pa.RecordBatch.from_arrays(arrays, names=self.schema.names)
 
 
+def with_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Events that a state has held back, with the columns of a schema; one that no pattern read before is missing."""
+    arrays = [
+        batch.column(field.name) if field.name in batch.schema.names else pa.nulls(batch.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=schema.names)
+
+
 def _needed_part(needs: Iterable[Need], schema: pa.Schema) -> pa.Schema:
     """The needed part of the schema; raises EventsError where something is missing or of the wrong kind."""
     fields = {}

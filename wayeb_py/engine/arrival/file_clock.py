@@ -26,6 +26,7 @@ import pyarrow as pa
 from wayeb_py.columns import column_of, ticks_of
 from wayeb_py.compiler.patterns import StreamPart
 from wayeb_py.compiler.streams import stream_fingerprint
+from wayeb_py.engine.arrival.conform import with_columns
 from wayeb_py.engine.arrival.entities import Entities
 from wayeb_py.engine.arrival.reorder import Arrived, Rows
 from wayeb_py.engine.arrival.stream_clock import StreamClock
@@ -220,18 +221,9 @@ class FileClock:
             clock.partitions = {name: int(time) for name, time in facts.get("partitions", {}).items()}
             clock.away = frozenset(facts.get("away", ()))
             if held is not None and clock.columns:
-                batch = _with_columns(read_ipc(held), clock.columns, schema)
+                batch = with_columns(read_ipc(held), pa.schema([schema.field(name) for name in clock.columns]))
                 key, time = part.stream.key, part.stream.time
                 assert key is not None
                 assert time is not None
                 ticks = ticks_of(column_of(batch.column(time), time), part.stream.time_unit, time)
                 clock.held = Rows(batch, clock.entities.number(batch.column(key)), ticks.values)
-
-
-def _with_columns(batch: pa.RecordBatch, columns: tuple[str, ...], schema: pa.Schema) -> pa.RecordBatch:
-    """The batch with these columns; a column that no pattern read before the save is missing."""
-    arrays = [
-        batch.column(name) if name in batch.schema.names else pa.nulls(batch.num_rows, schema.field(name).type)
-        for name in columns
-    ]
-    return pa.RecordBatch.from_arrays(arrays, names=list(columns))

@@ -20,6 +20,7 @@ import pyarrow as pa
 from wayeb_py.arrays import I32
 from wayeb_py.compiler.for_each import Runnable
 from wayeb_py.compiler.pattern import automaton_digest
+from wayeb_py.engine.arrival.conform import with_columns
 from wayeb_py.engine.arrival.reorder import Rows, join_rows
 from wayeb_py.engine.binding import Binding
 from wayeb_py.engine.rows.episodes import Episode, EpisodeJoiner, emitted_rows, fit_emitted
@@ -175,7 +176,11 @@ def fill(
             expect(arrays[f"clean.{name}"], name, array.dtype, len(rows))
             array[rows] = arrays[f"clean.{name}"]
     if "held" in blobs:
-        held = Rows(binding.conform(read_ipc(blobs["held"])), arrays["held_entity"], arrays["held_ts"])
+        held = Rows(
+            binding.conform(with_columns(read_ipc(blobs["held"]), binding.schema)),
+            arrays["held_entity"],
+            arrays["held_ts"],
+        )
         if held.batch.num_rows != len(held):
             raise misfit("held")
         before = binding.reorderer.held
