@@ -469,26 +469,12 @@ def test_events_that_are_read_again_and_were_taken_are_passed(n: int) -> None:
     assert found == [float(number) for number in range(n - 50, n + 1)]
 
 
-def test_events_that_were_taken_are_not_kept_though_others_always_wait() -> None:
-    source = STREAM.replace("{", "{ replace") + "pattern A := (x > 0)\n"
-    recogniser = LeveledRecogniser(wayeb_py.compile(source))
-    for ts in range(3_000):
-        recogniser.arrive(events((2 * ts, ts, 1.0), (2 * ts + 1, ts, 1.0)))
-        recogniser.work_until(0, "s", 2 * ts + 1)
-    assert not recogniser.is_idle
-    assert len(recogniser.sources["s"].newest) < 1_100
-
-
-def test_a_newer_event_takes_the_place_of_one_that_waits() -> None:
-    source = STREAM.replace("{", "{ replace") + "pattern A := (x > 0)\n"
-    recogniser = LeveledRecogniser(wayeb_py.compile(source), clock=Hand().clock)
-    recogniser.arrive(events((1, 1, 1.0)))
-    recogniser.work()  # what has been taken stays
-    decided = recogniser.arrive(events((1, 2, 2.0), (2, 2, 2.0)))
-    decided += recogniser.arrive(events((1, 3, 3.0)))
-    assert [row[2] for row in rows_of(recogniser.finish())] == [2, 3]
-    assert decided == [Decision("replace", "s", -1, 1, 2)]
-    assert recogniser.tallies["normal"].to_json()["replaced"] == 1
+def test_episodes_leave_instead_of_detections() -> None:
+    recogniser = LeveledRecogniser(wayeb_py.compile(STREAM + "pattern A := (x > 0) valid for 1 s\n"), episodes=True)
+    recogniser.arrive(events((1, 1, 1.0), (1, 2, 1.0), (1, 3, -1.0), (1, 4, 1.0)))
+    rows = [row for left in recogniser.finish() for row in left.found.to_pylist()]
+    found = [(row["start_ts"], row["end_ts"], row["stale"]) for row in rows]
+    assert found == [(1, 2, True), (4, 4, True)]
 
 
 @pytest.mark.parametrize(

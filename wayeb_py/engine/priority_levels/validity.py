@@ -62,8 +62,9 @@ class Validity:
         """Whether any detection of these patterns and rules can be stale."""
         return any(name in self._valid_s for name in names)
 
-    def judge(self, table: pa.Table, now_s: float, decided: Bool | None = None, drops: bool = True) -> Judged:
-        """What leaves now; `decided` says which are stale in place of the clock. drops=False drops nothing."""
+    def judge(self, table: pa.Table, now_s: float, decided: Bool | None = None, drops: bool | Bool = True) -> Judged:
+        """What leaves now; `decided` says which are stale in place of the clock. drops=False drops nothing, and rows
+        for which it is false stay."""
         n = table.num_rows
         is_stale = np.zeros(n, dtype=bool)
         ages: Ages = ((), ())
@@ -80,7 +81,7 @@ class Validity:
                 ages = old, {name for name, one_s in zip(names, late_s.tolist(), strict=True) if one_s <= DAY_S}
             else:
                 is_stale = decided
-            dropped = is_stale & np.array([drops and name in self._dropping for name in names], dtype=bool)
+            dropped = is_stale & drops & np.array([name in self._dropping for name in names], dtype=bool)
         else:
             dropped = is_stale
         if self.marks:
