@@ -60,6 +60,7 @@ UNITS: dict[str, Unit] = {
 
 TIME_UNITS = ("s", "ms", "us", "ns")
 
+TOO_LONG_S = 10**12  # a length of time has to fit into the ticks of times, and into a 64-bit float
 SECONDS, METRES, DEGREES, HOURS = UNITS["s"], UNITS["m"], UNITS["deg"], UNITS["h"]
 
 DIMENSIONS: dict[tuple[int, int, int], tuple[str, str]] = {
@@ -157,6 +158,8 @@ def wrong_duration(what: str, literal: str, unit: str | None) -> WrongQuantity |
     if UNITS[unit].dimension != SECONDS.dimension:
         message = f"`{what}` needs a time, and this is {describe_dimension(UNITS[unit])}"
         return WrongQuantity(message, "not a time", "the units are `s`, `min`, `h` and `d`")
+    if Fraction(literal) * UNITS[unit].factor >= TOO_LONG_S:
+        return WrongQuantity(f"`{what}` takes less than {TOO_LONG_S:,} s, some 30,000 years", "too long", None)
     return None
 
 

@@ -28,7 +28,12 @@ def read_duration_s(text: str) -> Fraction:
     match = _DURATION.fullmatch(text)
     if match is None:
         raise ValueError(f"`{text}` is not a duration; write a number with its unit, such as 30s, 10min, 2h or 1d")
-    return Fraction(match[1]) * _SECONDS[match[2]]
+    from wayeb_py.dsl.units import TOO_LONG_S  # for start-up time
+
+    found_s = Fraction(match[1]) * _SECONDS[match[2]]
+    if found_s >= TOO_LONG_S:
+        raise ValueError(f"`{text}` is too long; a duration is less than {TOO_LONG_S:,} s, some 30,000 years")
+    return found_s
 
 
 def read_instant_s(text: str, time_unit: str | None) -> Fraction:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.matches.shedding import check_shedding
+from wayeb_py.dsl.semantics.matches.validity import warn_of_validity
 from wayeb_py.dsl.semantics.names import DeclaredNames, gather, order_lets
 from wayeb_py.dsl.semantics.patterns import resolve_all
 from wayeb_py.dsl.semantics.scope import Diagnostics, Scope
@@ -76,7 +77,9 @@ def check(
         patterns = resolve_all(scopes, gathered, ordered)
         rules = _resolve_rules(scopes, facts, patterns, gathered, ordered)
     patterns = with_tiers(patterns, report)
-    check_shedding(patterns, gathered.patterns, {name: scope.stream for name, scope in scopes.items()}, report)
+    by_name = {name: scope.stream for name, scope in scopes.items()}
+    check_shedding(patterns, gathered.patterns, by_name, report)
+    warn_of_validity(patterns, gathered.patterns, by_name, report)
     if rules:
         from wayeb_py.dsl.semantics.rules.checker import check_rules, with_tiers_of_rules  # for start-up time
 

@@ -80,6 +80,10 @@ def test_functions_run_once_for_all_pattern_files(tmp_path: Path) -> None:
     [
         ("low=0s", "--shed: `low` after nothing would skip every event: give a time, as in low=500ms"),
         ("low=200ms,low=1s", "--shed: `low` comes twice: give each level once, as in low=500ms,normal=5s"),
+        (
+            "low=11574075d",
+            "--shed: `11574075d` is too long; a duration is less than 1,000,000,000,000 s, some 30,000 years",
+        ),
         ("lowest=1s", "--shed: `lowest` is no level: high, normal, low, as in low=500ms,normal=5s"),
     ],
 )

@@ -19,7 +19,7 @@ from wayeb_py.dsl.syntax.precedence import (
     enclosed,
     operand_tightness,
 )
-from wayeb_py.dsl.units import UNITS
+from wayeb_py.dsl.units import TOO_LONG_S, UNITS
 
 names = st.one_of(
     st.sampled_from(["speed", "fuel", "engine", "off", "heading", "température", "x1"]),
@@ -92,7 +92,9 @@ expressions: st.SearchStrategy[t.Expression] = st.recursive(
 
 conditions = expressions.filter(lambda tree: "Named(" not in repr(tree))  # of rules, whose parts have no names
 
-durations = st.builds(t.Number, literals, st.sampled_from(["s", "min", "h", "d"]))
+durations = st.builds(t.Number, literals, st.sampled_from(["s", "min", "h", "d"])).filter(
+    lambda one: one.value * UNITS[one.unit or "s"].factor < TOO_LONG_S
+)
 withins = st.builds(t.Within, durations) | st.integers(1, 99).map(lambda n: t.Within(t.Number(str(n)), True))
 emitted = st.one_of(
     names.map(t.Name),

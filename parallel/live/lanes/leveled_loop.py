@@ -211,7 +211,8 @@ class LeveledLoop(Loop):
         for left in found:
             self._decided.add(left.decisions)
         leaving = [(left.lane, some) for left in found if (some := self._results.leave(left)) is not None]
-        if any(lanes.leveled.decides(lane) for lane, _ in leaving):
+        # Also where nothing leaves: the next batch lets something out before this one is planned by another thread.
+        if any(map(lanes.leveled.decides, range(len(lanes.lanes)))):
             self._keep(after)
         for _, some in leaving:
             self._give(some)

@@ -147,7 +147,7 @@ class LiveLanes:
             first = queue.batches[0].first if queue.batches else queue.end
             start = self.starts.before(source, first) if queue.batches else None
             read_from[source] = (at[source], queue.end) if start is None else start
-            waiting = queue.batches if self.leveled.replaces(queue) else []  # there may be thousands
+            waiting = queue.batches if queue.has_replaced else []  # there may be thousands
             gone = [number for arrived in waiting for number in sorted(arrived.replaced)]
             if gone:
                 replaced[source] = [[number, number + 1] for number in gone]

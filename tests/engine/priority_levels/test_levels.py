@@ -22,8 +22,10 @@ from tests.cases import KEY, TIME
 from tests.engine.test_properties import SCHEMA, Scene, scenes
 from tests.strategies import ALL_ATOMS, PLAIN_ATOMS, examples
 from wayeb_py.clock import Clock
+from wayeb_py.dsl.rules import Level
 from wayeb_py.engine.few.few_events import FewEvents
 from wayeb_py.engine.priority_levels.decisions import Decision, DecisionLog, Decisions, Made, StaleFound, made_of
+from wayeb_py.engine.priority_levels.lanes import without_patterns
 from wayeb_py.engine.priority_levels.leveled_recogniser import Left, LeveledRecogniser
 from wayeb_py.engine.priority_levels.slice_sizes import SliceSizes
 from wayeb_py.engine.recogniser import Recogniser
@@ -418,32 +420,6 @@ def test_a_lower_level_gives_way_within_its_slice() -> None:
     assert max(took[1:]) <= 0.001 + 1e-9
 
 
-@pytest.mark.parametrize(("clause", "found"), [("valid for 2 s", 3), ("valid for 2 s else drop", 2)])
-def test_an_answer_that_leaves_too_late_is_marked_or_dropped(clause: str, found: int) -> None:
-    hand = Hand()
-    recogniser = LeveledRecogniser(wayeb_py.compile(STREAM + f"pattern A := (x > 0) {clause}\n"), clock=hand.clock)
-    hand.now_s = 103.0
-    recogniser.arrive(events((1, 100, 1.0), (1, 101, 1.0), (1, 102, 1.0)))
-    rows = [row for one in recogniser.finish() for row in one.found.to_pylist()]
-    assert len(rows) == found
-    tally = recogniser.tallies["normal"]
-    assert (tally.stale, tally.dropped) == ((1, 0) if found == 3 else (0, 1))
-    assert [row.get("stale", False) for row in rows] == ([True, False, False] if found == 3 else [False, False])
-
-
-def test_a_rule_is_valid_from_its_earliest_member_on() -> None:
-    source = STREAM + (
-        "pattern A := (x > 0)\npattern B := (x < 0)\n"
-        "rule R := a: A, b: B where a.entity = b.entity and b.ts - a.ts in 0 s .. 10 s valid for 5 s\n"
-    )
-    hand = Hand()
-    hand.now_s = 109.0
-    recogniser = LeveledRecogniser(wayeb_py.compile(source), clock=hand.clock)
-    recogniser.arrive(events((1, 100, 1.0), (2, 105, 1.0), (1, 107, -1.0), (2, 108, -1.0)))
-    rows = [row for one in recogniser.finish() for row in one.found.to_pylist() if row["pattern"] == "R"]
-    assert sorted((row["start_ts"], row["stale"]) for row in rows) == [(100, True), (105, False)]
-
-
 def test_events_whose_columns_have_other_types_wait_side_by_side() -> None:
     source = 'stream s { key id time ts in s attr k text attr x number }\npattern A := (k = "a") ; (x > 1) emit x\n'
     recogniser = LeveledRecogniser(wayeb_py.compile(source))
@@ -469,28 +445,6 @@ def test_events_that_are_read_again_and_were_taken_are_passed(n: int) -> None:
     assert found == [float(number) for number in range(n - 50, n + 1)]
 
 
-def test_events_that_were_taken_are_not_kept_though_others_always_wait() -> None:
-    source = STREAM.replace("{", "{ replace") + "pattern A := (x > 0)\n"
-    recogniser = LeveledRecogniser(wayeb_py.compile(source))
-    for ts in range(3_000):
-        recogniser.arrive(events((2 * ts, ts, 1.0), (2 * ts + 1, ts, 1.0)))
-        recogniser.work_until(0, "s", 2 * ts + 1)
-    assert not recogniser.is_idle
-    assert len(recogniser.sources["s"].newest) < 1_100
-
-
-def test_a_newer_event_takes_the_place_of_one_that_waits() -> None:
-    source = STREAM.replace("{", "{ replace") + "pattern A := (x > 0)\n"
-    recogniser = LeveledRecogniser(wayeb_py.compile(source), clock=Hand().clock)
-    recogniser.arrive(events((1, 1, 1.0)))
-    recogniser.work()  # what has been taken stays
-    decided = recogniser.arrive(events((1, 2, 2.0), (2, 2, 2.0)))
-    decided += recogniser.arrive(events((1, 3, 3.0)))
-    assert [row[2] for row in rows_of(recogniser.finish())] == [2, 3]
-    assert decided == [Decision("replace", "s", -1, 1, 2)]
-    assert recogniser.tallies["normal"].to_json()["replaced"] == 1
-
-
 @pytest.mark.parametrize(
     ("pattern", "why"),
     [
@@ -501,6 +455,15 @@ def test_a_newer_event_takes_the_place_of_one_that_waits() -> None:
 def test_a_pattern_that_could_invent_a_match_cannot_shed_with_its_level(pattern: str, why: str) -> None:
     with pytest.raises(DataError, match=f"`P` cannot shed: {why}"):
         LeveledRecogniser(wayeb_py.compile(STREAM + pattern + "\n"), shed_s={"normal": Fraction(1)})
+
+
+def test_a_level_that_no_pattern_sheds_by_is_told() -> None:
+    source = STREAM + (
+        "pattern A := (x > 0) priority high\npattern B := (x > 1) priority low shed after 1 s\n"
+        "rule R := a: A, b: A where a.entity = b.entity and b.ts - a.ts in 0 s .. 10 s and a.start_ts = b.start_ts\n"
+    )
+    shed_s: dict[Level, Fraction] = {"low": Fraction(1), "normal": Fraction(1), "high": Fraction(1)}
+    assert without_patterns(wayeb_py.compile(source), shed_s) == ["normal", "low"]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,26 @@ class LiveRun:
         return LiveRun(target, self.source, self.patterns)
 
 
+def copy_as_one(folder: Path, image: Path) -> None:
+    """Copies a folder as it is at one moment, as a kill leaves it: again, if a thread wrote to it meanwhile."""
+    while True:
+        before = _files(folder)
+        with suppress(shutil.Error, FileNotFoundError):  # a file that was put in the place of another
+            shutil.copytree(folder, image)
+            if _files(folder) == before:
+                return
+        shutil.rmtree(image, ignore_errors=True)
+
+
+def _files(folder: Path) -> dict[Path, tuple[int, int, int]]:
+    found: dict[Path, tuple[int, int, int]] = {}
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            facts = path.stat()
+            found[path] = facts.st_ino, facts.st_size, facts.st_mtime_ns
+    return found
+
+
 @contextmanager
 def images(run: LiveRun, target: Path, most: int, patch: pytest.MonkeyPatch) -> Iterator[dict[str, list[Path]]]:
     """Copies of a run's folder as a kill at each named place would leave it, at the first times that it is reached."""
@@ -84,7 +104,7 @@ def images(run: LiveRun, target: Path, most: int, patch: pytest.MonkeyPatch) -> 
             of_point = taken.setdefault(point, [])
             if len(of_point) < most:
                 image = target / f"{point.replace(':', '-')}-{len(of_point)}"
-                shutil.copytree(run.folder, image)
+                copy_as_one(run.folder, image)
                 of_point.append(image)
 
     with patch.context() as patched:

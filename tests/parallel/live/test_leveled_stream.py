@@ -10,6 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from tests.engine.priority_levels.test_levels import Hand, slowed
 from tests.parallel.car_events import PATTERNS, add_file, make_events
 from tests.parallel.killing import BatchRun
 from tests.parallel.live.live_loops import TableLog
-from tests.parallel.live.live_runs import LiveRun, images
+from tests.parallel.live.live_runs import LiveRun, copy_as_one, images
 from wayeb_py.engine.priority_levels.decisions import Decisions, Made, made_of
 from wayeb_py.engine.priority_levels.leveled_recogniser import LeveledRecogniser
 from wayeb_py.errors import PassingError
@@ -285,19 +286,66 @@ def test_what_has_left_at_once_is_the_same_after_a_kill(tmp_path: Path, monkeypa
         assert rows(iter(second.tables)) == again.answer(again.decided()), image.name
 
 
+class Numbered(Lines):
+    """Such an output, which also notes of which batch it has got something."""
+
+    batch = -1
+
+    def write(self, batch: Batch) -> None:
+        super().write(batch)
+        self.batch = batch.number
+
+
+@pytest.mark.parametrize("n_left", [1, 5])
+def test_what_leaves_while_the_batch_before_is_not_yet_planned_is_the_same_after_a_kill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_left: int
+) -> None:
+    text = OVERLOAD.replace("valid for 20 ms", "valid for 20 ms shed after 10 ms")
+    # A batch is planned by another thread, which may have to wait for the disk while the next one has begun.
+    run, sink, image, plan = Overload(tmp_path / "run", text), Numbered(), tmp_path / "image", BatchLedger.plan
+    killed = threading.Event()
+    at_kill: list[tuple[float, list[pa.Table]]] = []
+    n_reached = [0]
+
+    def plan_late(ledger: BatchLedger, batch: int, offset: Offset) -> None:
+        assert batch or killed.wait(20)
+        plan(ledger, batch, offset)
+
+    def reach(point: str) -> None:
+        if point != "leave" or sink.batch != 1 or killed.is_set():
+            return
+        n_reached[0] += 1
+        if n_reached[0] == n_left:
+            copy_as_one(run.folder, image)
+            at_kill.append((run.hand.now_s, list(sink.tables)))
+            killed.set()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(BatchLedger, "plan", plan_late)
+        patched.setattr(failpoints, "reach", reach)
+        run.overloaded(sink=sink)
+    ((now_s, left),) = at_kill
+    again, second = Overload(image, text), Lines(left)
+    again.hand.now_s = now_s + 0.03
+    again.overloaded(sink=second)
+    assert rows(iter(second.tables)) == again.answer(again.decided())
+
+
 def test_what_the_clock_cannot_change_leaves_without_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # `Fast` is noted for its validity alone.
-    noted: list[int] = []
+    # `Fast` is noted for its validity alone. A batch notes its end as well, before the next one lets something out.
+    noted: list[tuple[int, int]] = []
     sink = Lines()
-    monkeypatch.setattr(BatchLedger, "note", lambda self, batch, offset: noted.append(len(sink.tables)))
+    monkeypatch.setattr(BatchLedger, "note", lambda self, batch, offset: noted.append((batch, len(sink.tables))))
     run = Overload(tmp_path / "run", OVERLOAD.replace("valid for 3 ms else drop", ""))
     run.overloaded(sink=sink)
     named = [{*table.column("pattern").to_pylist()} for table in sink.tables]
-    unnoted = [names for nth, names in enumerate(named) if nth not in noted]
+    every = {nth for _, nth in noted}
+    unnoted = [names for nth, names in enumerate(named) if nth not in every]
     assert all(names == {"Fast"} for names in unnoted)
     assert len(unnoted) > 10
-    assert all("Fast" not in named[nth] for nth in noted)
-    assert len(noted) > 10
+    before_the_end = [nth for (batch, nth), (later, _) in pairwise(noted) if batch == later]
+    assert all("Fast" not in named[nth] for nth in before_the_end)
+    assert len(before_the_end) > 10
 
 
 def offset_at(number: int, decided: list[list[Any]]) -> Offset:

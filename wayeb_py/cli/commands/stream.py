@@ -274,6 +274,11 @@ def run_stream(
         elif not quiet:
             print(visible(text), file=sys.stderr, flush=True)
 
+    if shed_s:
+        from wayeb_py.engine.priority_levels.lanes import without_patterns
+
+        for level in without_patterns(patterns, shed_s):
+            say(f"warning: --shed {level}: no pattern of this level sheds by it; `wayeb explain` shows the levels")
     every = [one for own in sources.values() for one in own]
     refuse_mixed_up(every, out, kept_in, aside)
     stop = threading.Event()

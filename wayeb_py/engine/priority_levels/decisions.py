@@ -31,10 +31,12 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class StaleFound:
-    """Detections of a lane, by id, that left too late, and were marked or dropped."""
+    """Detections of a lane, by id, that left too late, and were marked or dropped, as their clauses say; `kept`: by a
+    run that drops nothing."""
 
     lane: int
     ids: tuple[str, ...]
+    kept: bool = False
 
 
 Made = Decision | StaleFound
@@ -42,7 +44,7 @@ Made = Decision | StaleFound
 
 class DecisionLog:
     """Decisions as a log keeps them: `["shed", source, lane, "3 1 4 2 …"]` for a run of them, each range as its
-    distance from the end of the previous one and its length, and `["stale", lane, [id, …]]`.
+    distance from the end of the previous one and its length, and `["stale", lane, [id, …]]`, or `["kept", …]`.
 
     They get that form as they are made, and in few words: a second of overload brings thousands, and who writes them
     must not wait while all of them get it at once.
@@ -60,7 +62,7 @@ class DecisionLog:
         for one in made:
             if isinstance(one, StaleFound):
                 self._close()
-                self._new.append(["stale", one.lane, list(one.ids)])
+                self._new.append(["kept" if one.kept else "stale", one.lane, list(one.ids)])
                 continue
             about = one.what, one.source, one.lane
             if self._about != about:
@@ -91,8 +93,8 @@ def made_of(kept: Iterable[list[Any]]) -> list[Made]:
     """The decisions that a log kept; earlier releases kept each by itself, or a run of them as numbers."""
     made: list[Made] = []
     for what, *told in kept:
-        if what == "stale":
-            made.append(StaleFound(told[0], tuple(told[1])))
+        if what in ("stale", "kept"):
+            made.append(StaleFound(told[0], tuple(told[1]), what == "kept"))
             continue
         source, lane, *bounds = told
         numbers = bounds if len(bounds) == 2 else bounds[0]
@@ -108,6 +110,7 @@ class Decisions:
 
     _ranges: dict[tuple[What, str, int], list[tuple[int, int]]] = field(default_factory=dict)  # ascending
     _stale: dict[int, set[str]] = field(default_factory=dict)
+    _kept: dict[int, set[str]] = field(default_factory=dict)  # some of these
 
     @classmethod
     def of(cls, decisions: Iterable[Made]) -> Decisions:
@@ -116,6 +119,8 @@ class Decisions:
         for one in decisions:
             if isinstance(one, StaleFound):
                 made._stale.setdefault(one.lane, set()).update(one.ids)
+                if one.kept:
+                    made._kept.setdefault(one.lane, set()).update(one.ids)
             else:
                 made._ranges.setdefault((one.what, one.source, one.lane), []).append((one.first, one.end))
         for some in made._ranges.values():
@@ -135,6 +140,10 @@ class Decisions:
     def stale(self, lane: int) -> set[str]:
         """The ids of a lane's detections that left too late."""
         return self._stale.get(lane, set())
+
+    def kept(self, lane: int) -> set[str]:
+        """Those of them that a run has not dropped, whatever their clauses say."""
+        return self._kept.get(lane, set())
 
 
 def ranges(what: What, source: str, lane: int, numbers: Iterable[int]) -> list[Decision]:

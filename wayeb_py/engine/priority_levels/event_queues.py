@@ -7,13 +7,14 @@ in any order: so one number for each source says how far a lane is, however the 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from wayeb_py.engine.arrival.event_slice import EventSlice
+from wayeb_py.engine.priority_levels.newer_events import NewestEvents, Rank
 from wayeb_py.engine.priority_levels.waiting_columns import WaitingColumns
 from wayeb_py.engine.stepping.shared_values import SharedValues
 
@@ -95,7 +96,8 @@ class SourceQueue:
         self._schema: pa.Schema | None = None  # of the last batch
         self._turns: list[int] = []  # the numbers from which on batches have other columns or types than before
         self.columns: WaitingColumns | None = None  # once the types are known, where lanes take columns
-        self.newest: dict[Any, tuple[Arrived, int, Any]] = {}  # by entity: its newest event that waits, and its time
+        self.newest = NewestEvents()
+        self.has_replaced = False  # whether newer events have ever taken the places of others
 
     def add(self, batch: pa.RecordBatch, arrived_s: float) -> Arrived:
         """Appends events to those that wait."""
@@ -157,8 +159,23 @@ class SourceQueue:
         if self.shared is not None:
             self.shared.forget(lowest)
         if len(self.newest) > 2 * (self.end - lowest) + FEW_NEWEST or not self.batches:
-            # Each holds the batch that it came in; newer events replace only what has not been taken.
-            self.newest = {key: one for key, one in self.newest.items() if one[1] >= lowest}
+            self.newest.forget(lowest)
+
+    def replace(self, numbers: Iterable[int]) -> None:
+        """Leaves out events that wait, from now on."""
+        for number in numbers:
+            self.batches[self._index(number)].replaced.add(number)
+            self.has_replaced = True
+
+    def replace_older(
+        self, arrived: Arrived, keys: Sequence[Any], ranks: Sequence[Rank | None], dedupes: bool
+    ) -> list[int]:
+        """Leaves out the events, taken by no lane yet, than which some that have just arrived are newer; returns their
+        numbers, ascending."""
+        taken = max(self.at[lane] for lane in self.lanes)
+        gone = sorted(self.newest.take_places(keys, ranks, arrived.first, taken, dedupes))
+        self.replace(gone)
+        return gone
 
     def _index(self, number: int) -> int:
         """Which batch holds an event, or comes next."""

@@ -40,3 +40,10 @@ def lanes_of(patterns: CompiledPatterns, shed_s: Mapping[Level, Fraction] | None
             lanes.setdefault((rule.service.level, None), []).append(rule.name)
     ordered = sorted(lanes, key=lambda lane: (LEVELS.index(lane[0]), lane[1] is not None, lane[1] or 0))
     return [Lane(level, sheds, tuple(lanes[level, sheds])) for level, sheds in ordered]
+
+
+def without_patterns(patterns: CompiledPatterns, shed_s: Mapping[Level, Fraction]) -> list[Level]:
+    """The levels that `shed_s` says something of in vain: no pattern of theirs is without a time of its own."""
+    services = [pattern.service for pattern in patterns.meaning.patterns[: patterns.n_reported]]
+    asking = {service.level for service in services if service.shed_s is None}
+    return [level for level in LEVELS if level in shed_s and level not in asking]

@@ -33,6 +33,7 @@ from wayeb_py.engine.priority_levels.event_queues import Arrived, SourceQueue, T
 from wayeb_py.engine.priority_levels.lanes import Lane, lanes_of
 from wayeb_py.engine.priority_levels.level_counts import LevelCounts
 from wayeb_py.engine.priority_levels.level_tally import LevelTally
+from wayeb_py.engine.priority_levels.newer_events import ranks_of
 from wayeb_py.engine.priority_levels.slice_sizes import SliceSizes
 from wayeb_py.engine.priority_levels.validity import Validity
 from wayeb_py.engine.priority_levels.waiting_columns import WaitingColumns, is_plain
@@ -102,8 +103,10 @@ class LeveledRecogniser:
         self.patterns, self.lanes = patterns, list(lanes_of(patterns, shed_s) if lanes is None else lanes)
         self.decided, self.sheds = decided, sheds
         self._clock, self._most_rows, self._episodes = clock, most_rows, episodes
-        selected = [patterns.select(lane.names) for lane in self.lanes] if recognisers is None else []
-        self.recognisers = [Recogniser(own, listens=False) for own in selected] if recognisers is None else recognisers
+        if recognisers is None:
+            selected = [patterns.select(lane.names) for lane in self.lanes]
+            recognisers = [Recogniser(own, episodes=episodes, listens=False) for own in selected]
+        self.recognisers = recognisers
         self._partitioned = partitioned
         self._validity = Validity(patterns)
         self._streams = {stream.name or "": stream for stream in patterns.meaning.streams}
@@ -352,11 +355,12 @@ class LeveledRecogniser:
         table = with_ids(table, self.patterns.rule_names)
         if not asks:
             return Left(level, lane, table, tuple(decisions), took_s)
-        decided = None
+        decided, drops = None, np.full(table.num_rows, self.sheds)
         if self.decided is not None:
-            stale = self.decided.stale(lane)
-            decided = np.array([one in stale for one in table.column(DETECTION_ID).to_pylist()], dtype=bool)
-        judged = self._validity.judge(table, self._clock.wall_s(), decided, drops=self.sheds)
+            own, stale, kept = table.column(DETECTION_ID).to_pylist(), self.decided.stale(lane), self.decided.kept(lane)
+            decided = np.array([one in stale for one in own], dtype=bool)
+            drops = np.array([one not in kept for one in own], dtype=bool)
+        judged = self._validity.judge(table, self._clock.wall_s(), decided, drops)
         tally = self.tallies[level]
         tally.stale += judged.n_marked
         tally.dropped += judged.n_dropped
@@ -364,7 +368,7 @@ class LeveledRecogniser:
         made = list(decisions)
         if judged.is_stale.any():
             ids = table.column(DETECTION_ID).filter(pa.array(judged.is_stale)).to_pylist()
-            made.append(StaleFound(lane, tuple(ids)))
+            made.append(StaleFound(lane, tuple(ids), kept=not self.sheds))
         return Left(level, lane, judged.table, tuple(made), took_s)
 
     def _schema_instead(self, lane: int) -> DetectionSchema | None:
@@ -385,21 +389,12 @@ class LeveledRecogniser:
 
     def _replace(self, queue: SourceQueue, arrived: Arrived) -> list[Decision]:
         stream = self._streams[queue.stream]
+        if self.decided is not None:  # also where this run replaces nothing itself
+            kept = self.decided.held("replace", queue.name, -1, arrived.first, arrived.end)
+            for first, end in kept:
+                queue.replace(range(first, end))
+            return [Decision("replace", queue.name, -1, first, end) for first, end in kept]
         if not self.replaces(queue) or stream.key is None or stream.time is None:
             return []
-        if self.decided is not None:
-            kept = self.decided.held("replace", queue.name, -1, arrived.first, arrived.end)
-            arrived.replaced.update(number for first, end in kept for number in range(first, end))
-            return [Decision("replace", queue.name, -1, first, end) for first, end in kept]
-        gone: list[int] = []
-        keys, times = arrived.batch.column(stream.key).to_pylist(), arrived.batch.column(stream.time).to_pylist()
-        taken = max(queue.at[lane] for lane in queue.lanes)
-        for number, (key, time) in enumerate(zip(keys, times, strict=True), arrived.first):
-            if key is None or time is None:
-                continue
-            before = queue.newest.get(key)
-            if before is not None and before[1] >= taken and time >= before[2]:  # no lane has taken it yet
-                before[0].replaced.add(before[1])
-                gone.append(before[1])
-            queue.newest[key] = (arrived, number, time)
-        return ranges("replace", queue.name, -1, sorted(gone))
+        keys, ranks = arrived.batch.column(stream.key).to_pylist(), ranks_of(arrived.batch, stream)
+        return ranges("replace", queue.name, -1, queue.replace_older(arrived, keys, ranks, stream.dedupe))

@@ -1,7 +1,8 @@
 """Detections that leave too late are marked `stale`, or dropped: `valid for 2 s [else mark | else drop]`.
 
 The lateness of a detection counts from its last event (`ts`); the lateness of a rule's match counts from its earliest
-member (`start_ts`).
+member (`start_ts`). A kept rule says that a match begins or ends, and the lateness of that counts from then (`ts`).
+What files say holds from the beginning of time, and is never stale.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class Validity:
         services = {one.name: one.service for one in every}
         self._valid_s = {name: float(one.valid_s) for name, one in services.items() if one.valid_s is not None}
         self._dropping = {name for name, one in services.items() if one.valid_s is not None and one.drops_stale}
-        self._rules = set(patterns.rule_names)
+        kept = {rule.name for rule in meaning.rules if rule.kept}
+        self._from_start = set(patterns.rule_names) - kept
         self._time_unit = meaning.stream.time_unit
         self.marks = bool(self._valid_s.keys() - self._dropping)
         if self.marks and STALE in patterns.emitted:
@@ -62,8 +64,9 @@ class Validity:
         """Whether any detection of these patterns and rules can be stale."""
         return any(name in self._valid_s for name in names)
 
-    def judge(self, table: pa.Table, now_s: float, decided: Bool | None = None, drops: bool = True) -> Judged:
-        """What leaves now; `decided` says which are stale in place of the clock. drops=False drops nothing."""
+    def judge(self, table: pa.Table, now_s: float, decided: Bool | None = None, drops: bool | Bool = True) -> Judged:
+        """What leaves now; `decided` says which are stale in place of the clock. drops=False drops nothing, and rows
+        for which it is false stay."""
         n = table.num_rows
         is_stale = np.zeros(n, dtype=bool)
         ages: Ages = ((), ())
@@ -72,7 +75,7 @@ class Validity:
             if decided is None:
                 last = "ts" if "ts" in table.column_names else "end_ts"
                 valid_s = np.array([self._valid_s.get(name, np.inf) for name in names])
-                of_rule = np.array([name in self._rules for name in names], dtype=bool)
+                of_rule = np.array([name in self._from_start for name in names], dtype=bool)
                 last_s = np.where(of_rule, self._seconds(table, "start_ts"), self._seconds(table, last))
                 late_s = now_s - last_s - valid_s
                 is_stale = late_s > 0
@@ -80,7 +83,7 @@ class Validity:
                 ages = old, {name for name, one_s in zip(names, late_s.tolist(), strict=True) if one_s <= DAY_S}
             else:
                 is_stale = decided
-            dropped = is_stale & np.array([drops and name in self._dropping for name in names], dtype=bool)
+            dropped = is_stale & drops & np.array([name in self._dropping for name in names], dtype=bool)
         else:
             dropped = is_stale
         if self.marks:
@@ -91,4 +94,5 @@ class Validity:
 
     def _seconds(self, table: pa.Table, name: str) -> F64:
         ticks = ticks_of(column_of(table.column(name).combine_chunks(), name), self._time_unit, name)
-        return np.asarray(ticks.values / ticks.per_unit, dtype=np.float64)
+        seconds = np.asarray(ticks.values / ticks.per_unit, dtype=np.float64)
+        return seconds if ticks.missing is None else np.where(ticks.missing != 0, np.inf, seconds)
