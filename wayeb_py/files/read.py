@@ -1,9 +1,9 @@
 """Paths become batches of events: only the wanted columns, in arrival order, read ahead of the recogniser.
 
 All files are opened before any row is read, so that a missing column or a wrong type stops a run at once, at the place
-of the pattern that reads it. Objects of a store, each of which is waited for, are opened and, where they are small, read
-many at a time. Files of one run may differ where one type can hold both (int32 and int64), and a file
-may lack an attribute, whose values are then missing; key and time must be everywhere.
+of the pattern that reads it. Objects of a store, each of which is waited for, are opened many at a time, and read so
+where they are small. Files of one run may differ where one type can hold both (int32 and int64), and a file may lack an
+attribute, whose values are then missing; key and time must be everywhere.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from wayeb_py.engine.recogniser import Recogniser
 
 HEAD = "stream s { key id  time ts in s  lateness 10 s }\n"
 FAST = "pattern Fast := (v > 5) ; (v > 5)\n"
+BOTH = "pattern Known := (not missing(k))\npattern Unknown := (missing(k))\n"
 KINDS = {
     "texts": pa.array(["a", "a", "a"]),
     "words": pa.array(["a", "a", "a"]).dictionary_encode(),
@@ -27,7 +28,7 @@ def test_what_only_new_patterns_read_is_missing_in_events_that_were_held_back(ki
     k = KINDS[kind]
     before = Recogniser(wayeb_py.compile(HEAD + FAST))
     assert not len(before.feed(rows([0, 5], [9, 9], k)))  # both are held back
-    after = Recogniser(wayeb_py.compile(HEAD + FAST + "pattern Known := (not missing(k))\npattern Unknown := (missing(k))\n"))
+    after = Recogniser(wayeb_py.compile(HEAD + FAST + BOTH))
     after.restore(before.save())
     found = [*after.feed(rows([20, 21, 40], [1, 1, 1], k)), *after.finish()]
     assert [(row["pattern"], row["ts"]) for row in found] == [
