@@ -26,7 +26,7 @@ from wayeb_py.files.projection import Wanted, WantedColumn, absent
 from wayeb_py.files.stores import is_address
 
 BATCH_ROWS = 1 << 20
-AT_ONCE = 16  # objects of a store that are asked for at the same time
+AT_ONCE = 16  # requests to a store that wait at the same time
 SMALL_BYTES = 1 << 20  # objects that are larger on average are read as files are: they fill the memory, and the line
 
 

@@ -1,7 +1,7 @@
 """Measures what a rule of two streams keeps while one lags: by lifetimes, a window and reference counts; work not done.
 
 The rule wants a detection of A in one stream and then one of B in the other within ten minutes, of the same entity; a
-condition asks for a large value of B. A comes in the first ten minutes of each hour, B all the time. In the first third
+condition wants a large value of B. A comes in the first ten minutes of each hour, B all the time. In the first third
 both streams come in time; in the second B lags by half an hour; in the last A does. Rows are given minute by minute.
 After every five minutes the experiment counts what is kept:
 
