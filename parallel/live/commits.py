@@ -75,9 +75,7 @@ class Writing:
     def write(self, ended: Ended, pause: Callable[[], None] = lambda: None) -> None:
         """Returns when the batch is done; pauses between two steps."""
         batch, offset = ended.batch, ended.offset
-        failpoints.reach("plan")
-        if self.ledger.known.planned.get(batch.number) != offset:
-            self.ledger.plan(batch.number, offset)
+        self.plan(batch.number, offset)
         pause()
         self.output.write(batch, self._put)
         pause()
@@ -93,6 +91,12 @@ class Writing:
         pause()
         if ended.keeper is not None:
             self._clear(batch.number, offset, ended.keeper.n_groups)
+
+    def plan(self, number: int, offset: Offset) -> None:
+        """Has on the disk where a batch ends."""
+        failpoints.reach("plan")
+        if self.ledger.known.planned.get(number) != offset:
+            self.ledger.plan(number, offset)
 
     def _put(self, batch: Batch) -> None:
         sink = self.output.sink
@@ -138,6 +142,11 @@ class Committer:
         with self._changed:
             self._ended = ended
             self._changed.notify_all()
+
+    def plan(self, number: int, offset: Offset) -> None:
+        """Has on the disk where a batch ends that is handed over later, and that everything before it is done."""
+        self.wait()
+        self.writing.plan(number, offset)
 
     def wait(self) -> None:
         """Returns when everything handed over is done; raises what went wrong."""

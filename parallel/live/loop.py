@@ -13,7 +13,7 @@ A range is read as a whole, and a batch ends between two: the rows of a range ha
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
@@ -259,12 +259,22 @@ class Loop:
             for own in keys:
                 recogniser.hear_keys(own, after.clock_s, stream)
         self._note_away(after)
+        found = []
         for stream, away in self._away.items():
             partitions = self.inputs.of_stream(stream, after.spoke_s)
-            self._give(result.add(recogniser.inner.follow(partitions, away, stream)))
+            found.append(result.add(recogniser.inner.follow(partitions, away, stream)))
         for detections in recogniser.advance(batch.since.epoch, after.epoch, after.clock_s):
-            self._give(result.add(detections))
+            found.append(result.add(detections))
+        self._give_planned([some for some in found if some is not None], after)
         return after
+
+    def _give_planned(self, leaving: Sequence[pa.Table | FewDetections], after: Offset) -> None:
+        """Passes on what the end of a batch decides. What leaves at once leaves after the plan is on the disk: a start
+        after a kill would else decide by its own clock who is silent."""
+        if leaving and self.prompt is not None:
+            self.committer.plan(self._batch.number, after)
+        for some in leaving:
+            self._give(some)
 
     @property
     def _recogniser(self) -> StreamRecogniser:

@@ -210,15 +210,18 @@ class LeveledLoop(Loop):
         found = list(lanes.advance(batch.since, after, self.inputs))
         for left in found:
             self._decided.add(left.decisions)
-        leaving = [(left.lane, some) for left in found if (some := self._results.leave(left)) is not None]
+        leaving = [some for left in found if (some := self._results.leave(left)) is not None]
+        ended = after
+        if not self._planned:
+            ended = replace(after, levels=lanes.places(after.at, self._decided.every()).to_json())
+        if not any(map(lanes.leveled.decides, range(len(lanes.lanes)))):
+            self._give_planned(leaving, ended)
+            return ended
         # Also where nothing leaves: the next batch lets something out before this one is planned by another thread.
-        if any(map(lanes.leveled.decides, range(len(lanes.lanes)))):
-            self._keep(after)
-        for _, some in leaving:
+        self._keep(after)
+        for some in leaving:
             self._give(some)
-        if self._planned:
-            return after
-        return replace(after, levels=lanes.places(after.at, self._decided.every()).to_json())
+        return ended
 
     def _open(self, number: int, since: Offset) -> OpenBatch:
         self._decided = DecisionLog()

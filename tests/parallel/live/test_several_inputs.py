@@ -15,10 +15,13 @@ from tests.parallel.car_events import PATTERNS, add_file, make_events
 from tests.parallel.live.live_runs import LiveRun, images
 from wayeb_py.clock import Clock
 from wayeb_py.engine.rows.detection_id import with_ids
+from wayeb_py.parallel.live.batch_ledger import read_batches
 from wayeb_py.parallel.live.lanes import leveled_loop
 from wayeb_py.parallel.logs.folders.folder import FolderLog
 from wayeb_py.parallel.logs.log import Log
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
+from wayeb_py.parallel.recovery.ledger import FILE
+from wayeb_py.parallel.sinks.sinks import Batch
 
 TWO = """stream cars  {{ key id time ts in s lateness 5 s }}
 stream radar {{ key track time ts in s lateness 5 s }}
@@ -91,3 +94,30 @@ def test_a_live_stream_waits_no_longer_for_what_is_silent(levels: bool, tmp_path
     found = pa.concat_tables([recogniser.feed(events).to_arrow(), recogniser.finish().to_arrow()])
     assert before < found.num_rows
     assert names_of(run.found()) == names_of(with_ids(found))
+
+
+class AtOnce:
+    """An output that has every detection at once, and notes whether the ledger then has the end of its batch."""
+
+    def __init__(self, ledger: Path) -> None:
+        self._ledger, self.planned = ledger, list[bool]()
+
+    def open(self, stream_id: str, is_new: bool) -> None: ...
+    def write(self, batch: Batch) -> None:
+        if any(lines for _, lines in batch.objects()):
+            self.planned.append(batch.number in read_batches(self._ledger).planned)
+
+    def flush(self) -> None: ...
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("levels", [False, True])
+def test_who_is_silent_is_on_the_disk_before_what_follows_from_it_leaves(levels: bool, tmp_path: Path) -> None:
+    text = PATTERNS.replace("{2,}", "{2,} priority low") if levels else PATTERNS
+    add_file(make_events(200), tmp_path / "in", "0")
+    run = LiveRun(tmp_path / "run", tmp_path / "in", text)
+    run.run(final=False, idle_s=60.0, clock=Clock(lambda: 1e6, lambda: 0.0, lambda s: None))
+    sink = AtOnce(tmp_path / "run" / "checkpoint" / FILE)
+    run.run(final=False, idle_s=60.0, clock=Clock(lambda: 1e6 + 300, lambda: 0.0, lambda s: None), sink=sink)
+    assert sink.planned
+    assert all(sink.planned)
