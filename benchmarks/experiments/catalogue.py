@@ -74,16 +74,16 @@ EXPERIMENTS = (
         "lagging_stream", "what a rule of two streams keeps while one of them lags", 30, 5, True, "rules"
     ),
     CatalogueEntry(
-        "live_levels", "live: latency by level against the load, over TCP, with Flink beside it", 240, 60, True, "live"
+        "live_levels", "live: latency by level against the load, over TCP, with Flink beside it", 400, 60, True, "live"
     ),
     CatalogueEntry(
-        "live_feed", "live: the same over one connection, the middle level slowed, with Flink", 240, 90, True, "live"
+        "live_feed", "live: the same over one connection, the middle level slowed, with Flink", 450, 90, True, "live"
     ),
-    CatalogueEntry("live_priorities", "live: with and without priorities, periodic, sporadic", 120, 20, True, "live"),
+    CatalogueEntry("live_priorities", "live: with and without priorities, periodic, sporadic", 90, 20, True, "live"),
     CatalogueEntry("live_sharing", "live: levels that ask the same, with and without sharing", 60, 10, True, "live"),
     CatalogueEntry("live_validity", "live: timely detections with and without shedding; rules", 90, 15, True, "live"),
     CatalogueEntry("live_queues", "live: what waiting by level costs, against feeding directly", 60, 15, True, "live"),
-    CatalogueEntry("live_lines", "live: 100,000 lines/s over TCP to lines out, and memory", 60, 20, True, "live"),
+    CatalogueEntry("live_lines", "live: 100,000 lines/s over TCP to lines out, and memory", 340, 20, True, "live"),
     CatalogueEntry("maritime", "six maritime patterns from Parquet, against reading alone", 90, 10),
     CatalogueEntry(
         "spark_batch",
@@ -119,7 +119,7 @@ EXPERIMENTS = (
     CatalogueEntry(
         "spark_several",
         "Spark: pairs and rules as a batch and as a stream, against one process",
-        900,
+        400,
         45,
         by_name=True,
         folder="spark",
@@ -135,7 +135,7 @@ EXPERIMENTS = (
     CatalogueEntry(
         "ports_replayed",
         "Spark: 220 ports, half a year in an hour, in half of one, and how much faster",
-        1200,
+        1500,
         22,
         by_name=True,
         folder="spark",
