@@ -1,5 +1,6 @@
 """Chooses how many events a step takes, from the measured speed: some milliseconds' worth in a step, a second's in a
-range; and how many are read at a time where work by level waits: a millisecond's.
+range; and how many are read at a time where work by level waits: a millisecond's, and less of what only lower levels
+read.
 
 A step is short so that a signal, a batch's end and work that matters more need not wait. A range is long, as a log
 reads a large one faster than many small ones; it is a second's worth at most, since a batch cannot end inside it.
@@ -15,6 +16,7 @@ STEP_S, RANGE_S = 0.005, 1.0
 LEAST_STEP, LEAST_RANGE = 256, 10_000
 # For a log that holds what it has received, and for others, in which a read costs as much as thousands of rows.
 SHORT_READ, LONG_READ = (0.001, 256), (0.05, 10_000)  # seconds, rows at least
+LOWER_READ = (0.0002, 32)  # of what the most urgent level does not read: as long as a slice of work
 FIRST_ROWS_PER_S = 200_000.0  # before anything is measured
 _WEIGHT = 0.2  # of a new measurement
 

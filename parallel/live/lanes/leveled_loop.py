@@ -31,7 +31,7 @@ from wayeb_py.parallel.live.lanes.lane_offsets import LaneOffsets
 from wayeb_py.parallel.live.lanes.lane_results import LaneResults
 from wayeb_py.parallel.live.lanes.live_lanes import LiveLanes
 from wayeb_py.parallel.live.loop import POLL_S, Loop, LoopOptions, OpenBatch
-from wayeb_py.parallel.live.step_sizes import LONG_READ, SHORT_READ, ReadSizes
+from wayeb_py.parallel.live.step_sizes import LONG_READ, LOWER_READ, SHORT_READ, ReadSizes
 from wayeb_py.parallel.logs.log import OffsetRange, Offsets
 from wayeb_py.parallel.recovery.offset import Offset
 from wayeb_py.parallel.sinks.sinks import Batch
@@ -68,16 +68,20 @@ class LeveledLoop(Loop):
         self._looked_s = -1.0
         self._is_behind = False  # whether more has arrived than was read
         self._lower_s = 0.0  # when a lower lane than the first has last worked
+        self._has_read_lower = False  # whether what was read last is for lower lanes alone
         super().__init__(
             inputs, lanes.types, lanes, committer, gauge, options,
             number=number, since=since, prompt=prompt, clock=clock,
         )  # fmt: skip
-        self._reading = ReadSizes(SHORT_READ if self._is_woken else LONG_READ)
+        # [whether only lower lanes read it]
+        self._reading = [ReadSizes(size if self._is_woken else LONG_READ) for size in (SHORT_READ, LOWER_READ)]
 
     def step(self) -> bool:
         """Lets events arrive, works for a moment, and ends the batch where it is time; False if there was nothing to
         do."""
         has_read, is_behind = self._look()
+        if has_read and self._has_read_lower and self._arrived.is_set():  # perhaps something urgent, meanwhile
+            _, is_behind = self._look()
         has_worked = self.work()
         self._perhaps_end(is_behind or not self.keeper.leveled.is_idle)
         return has_read or has_worked
@@ -143,16 +147,17 @@ class LeveledLoop(Loop):
             seen = self._seen.setdefault(partition, [])
             if not seen or seen[-1][0] < end:
                 seen.append((end, now_s))
-        n_rows = self._reading.rows(self.options.max_rows)
-        ranges, until = self._cut(start, self._next_offered(start, latest), n_rows)
+        lane, offered = self._next_offered(start, latest)
+        self._has_read_lower, reading = lane > 0, self._reading[lane > 0]
+        ranges, until = self._cut(start, offered, reading.rows(self.options.max_rows))
         began_s = self.clock.steady_s()
         self.take(ranges, until)
-        self._reading.note(sum(one.end - one.start for one in ranges), self.clock.steady_s() - began_s)
+        reading.note(sum(one.end - one.start for one in ranges), self.clock.steady_s() - began_s)
         self._is_behind = any(until[p] < latest[p] for p in latest)
         return bool(ranges), self._is_behind
 
-    def _next_offered(self, start: Offsets, latest: Offsets) -> Offsets:
-        """The partitions that are read next, and how far they go: those of the most urgent lane that has something to
+    def _next_offered(self, start: Offsets, latest: Offsets) -> tuple[int, Offsets]:
+        """The lane whose partitions are read next, and how far they go: the most urgent one that has something to
         read, unless a lane that is more urgent has work."""
         leveled = self.keeper.leveled
         by_lane: dict[int, Offsets] = {}
@@ -163,8 +168,8 @@ class LeveledLoop(Loop):
         busy = leveled.first_behind
         for lane, own in sorted(by_lane.items()):
             if lane == 0 or busy is None or lane < busy or (lane == busy and self._wants_more(lane, own)):
-                return own
-        return {}
+                return lane, own
+        return 0, {}
 
     def _wants_more(self, lane: int, partitions: Offsets) -> bool:
         """Whether to read more of partitions though a lane has events of them: newer ones may replace those, and a
